@@ -243,7 +243,7 @@ impl Log<'_> {
         self.change(|open| open.span = SpanChoice::Explicit(context.span_ref()))
     }
 
-    /// Emits the record without a span, even if the thread has a current one.
+    /// Emits the record without a span, even if the thread has a current span.
     #[inline]
     pub fn without_context(self) -> Self {
         self.change(|open| open.span = SpanChoice::None)

@@ -104,8 +104,8 @@ pub(crate) fn propagators() -> Propagators {
 
 /// Writes a context as lines that a shell and [`Caller::of_lines`] can read.
 ///
-/// The tracestate is quoted, because it may contain characters that a shell interprets. It is left out if it contains a
-/// quote.
+/// The tracestate is quoted, because it may contain characters that a shell interprets. A tracestate that contains a
+/// quote is left out.
 pub(crate) fn shell_lines(context: &SpanContext) -> String {
     let (traceparent, state) = (context.traceparent(), context.tracestate());
     match state.is_empty() || state.contains('\'') {

@@ -117,7 +117,7 @@ fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
 
 /// Counts of the receiver, compared with the records that the services delivered according to their ledgers.
 struct Arrived {
-    /// For each signal: the name of a record, the number received, and the number delivered.
+    /// For each signal: the word for one record, such as `span`, the number received, and the number delivered.
     records: [(&'static str, u64, u64); 3],
     requests: u64,
 }
@@ -150,7 +150,7 @@ impl Arrived {
             false => format!("{} instead of {delivered}", describe::count(received, what)),
         });
         let requests = describe::count(self.requests, "request");
-        // Only the first request with spans was refused, so without spans no request was refused.
+        // Only the first request with spans is refused, so if no spans were received, no refusal is mentioned.
         let refusal = if transport == Transport::Grpc { "UNAVAILABLE" } else { "503" };
         let remark = match self.records[0] {
             (_, 0, _) => format!("in {requests}"),

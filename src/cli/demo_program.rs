@@ -60,8 +60,8 @@ impl DemoProgram {
         self.storefront.logger("shop").info("open for business").emit();
         let (door, closed) = mpsc::channel();
         thread::scope(move |scope| {
-            // The scope waits for `serve_visitors`, which runs until `_door` is dropped. The closure owns `_door`, so a
-            // panic drops it, too.
+            // The scope waits for `serve_visitors`, which returns when `_door` is dropped. The closure owns `_door`, so
+            // `_door` is dropped even if the closure panics.
             let _door: Sender<Infallible> = door;
             scope.spawn(move || self.serve_visitors(&closed));
             if let Some(order) = self.checkout(4711, false) {

@@ -19,7 +19,7 @@ const MAX_VALUE_DEPTH: usize = 3;
 const MAX_ATTRIBUTES: usize = 4;
 /// Maximum characters of the value of an attribute that [`telling`] selects.
 const MAX_TELLING_CHARS: usize = 64;
-/// Prefixes of attributes that are not shown by default: most describe the process or the source code.
+/// Prefixes of attributes that are not shown by default: most describe the process, its host or the source code.
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
 /// Exception to [`FOLDED`]: this attribute distinguishes the spans of `exec`.
 const COMMAND: &str = "process.command_args";
@@ -131,7 +131,8 @@ impl LogView<'_> {
         }
     }
 
-    /// Returns the severity's name (`WARN`, `INFO2`), or the sender's own text and the number, if set: `notice(10)`.
+    /// Returns the severity's name (`WARN`, `INFO2`). If the sender wrote another text, returns that text, and the
+    /// number unless it is 0: `notice(10)`.
     pub(crate) fn severity(&self) -> String {
         let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
         match (name_of(number), text) {
@@ -157,8 +158,8 @@ impl LogView<'_> {
         (17..=24).contains(&self.severity_number())
     }
 
-    /// Returns the number of the severity. If the record has no number, it is derived from the severity text; 0 if the
-    /// text is empty or unknown.
+    /// Returns the number of the severity. If the record has no number, returns the number that belongs to the severity
+    /// text; 0 if the text is empty or unknown.
     pub(crate) fn severity_number(&self) -> i32 {
         let text = self.log.severity_text.as_str();
         let is_meant = |number: &i32| name_of(*number).is_some_and(|name| is_usual(text, name));
@@ -191,7 +192,7 @@ fn name_of(number: i32) -> Option<&'static str> {
     Some(severity.name())
 }
 
-/// Returns whether the severity text adds nothing to the name. For WARN2: an empty text, `warn2`, `warn` or `warning`.
+/// Returns whether the severity text adds nothing to the name: for WARN2, an empty text, `warn2`, `warn` or `warning`.
 fn is_usual(text: &str, name: &str) -> bool {
     let class = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let same = |word: &str| text.eq_ignore_ascii_case(word);
@@ -200,7 +201,7 @@ fn is_usual(text: &str, name: &str) -> bool {
 
 /// Formats a duration with three digits and a unit: `1.24 s`, `31.2 ms`, `850 µs`.
 ///
-/// From one minute on, it has two units: `2 min 05 s`, `1 h 07 min`.
+/// A duration of one minute or more has two units: `2 min 05 s`, `1 h 07 min`.
 pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     let minutes = nanos / 60_000_000_000;
     if minutes >= 60 {
@@ -231,8 +232,8 @@ pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
     }
 }
 
-/// Formats a number with three digits. Larger numbers keep all digits before the point. With `whole`, decimals are
-/// omitted.
+/// Formats a number with three digits. A number of 1000 or more keeps all digits before the point. With `whole`,
+/// decimals are omitted.
 pub(crate) fn three_digits(number: f64, whole: bool) -> String {
     let digits = match number.abs() {
         _ if whole || number == 0.0 => 0,
@@ -266,7 +267,7 @@ pub(crate) fn short_id(bytes: &[u8]) -> String {
     id(&bytes[..bytes.len().min(4)])
 }
 
-/// Returns the ids of `tops` and of all their descendants. Cycles of parents are allowed.
+/// Returns the ids of `tops` and of all their descendants. The parents may form cycles.
 pub(crate) fn with_descendants<'a>(
     spans: impl Iterator<Item = &'a Span>,
     tops: impl Iterator<Item = &'a Span>,

@@ -86,7 +86,7 @@ mod platform {
 
     const CTRL_BREAK_EVENT: u32 = 1;
 
-    /// Function that the first event takes and calls.
+    /// Function that the handler takes and calls at the first event.
     static ON_FIRST: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
     #[link(name = "kernel32")]
@@ -116,8 +116,8 @@ mod platform {
 
     /// Handles a console event. A result of zero makes Windows call the default handler, which ends the process.
     extern "system" fn handle(event: u32) -> i32 {
-        // Ctrl-C is 0. Numbers larger than that of Ctrl-Break (1) mean that the console is closed, the user logs off,
-        // or the system shuts down.
+        // Ctrl-C is 0 and Ctrl-Break is 1. Larger numbers mean that the console is closed, the user logs off, or the
+        // system shuts down.
         if event > CTRL_BREAK_EVENT {
             return 0;
         }
@@ -134,7 +134,7 @@ mod tests {
     fn handler_restores_errno() {
         // SAFETY: no process has this id, so the call only sets `errno`.
         let failed = unsafe { libc::kill(i32::MAX, 0) };
-        // No test calls `on_interrupt`, so the write fails. The handler also resets SIGURG to its default: ignored.
+        // No test calls `on_interrupt`, so the write fails. `handle` also sets SIGURG to its default, which ignores it.
         super::platform::handle(libc::SIGURG);
         let errno = std::io::Error::last_os_error().raw_os_error();
         assert_eq!((failed, errno), (-1, Some(libc::ESRCH)));

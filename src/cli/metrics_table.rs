@@ -208,7 +208,7 @@ impl<'s> Row<'s> {
         if with_attributes { label.and(GAP, Ink::FAINT, self.attributes.as_str()) } else { label }
     }
 
-    /// Returns the service, the sparkline of up to `cells`, and the newest value.
+    /// Returns the service, the sparkline with up to `cells` bars, and the newest value.
     ///
     /// Sparklines are aligned to the right, so a series that began later has a shorter sparkline with the same end.
     fn texts(&self, cells: usize, palette: &Palette, style: &Style) -> [Text<'_>; 3] {
@@ -234,7 +234,8 @@ fn mean(newest: &PointValue) -> String {
     }
 }
 
-/// Returns the count of a histogram or summary with its change, and minimum and maximum if known; or a number's change.
+/// Returns the count of a histogram or summary with its change, and the range of a histogram if known. For a number,
+/// returns only the change.
 fn spread(newest: &PointValue, change: &str) -> String {
     let (PointValue::Histogram { count, .. } | PointValue::Summary { count, .. }) = newest else {
         return change.to_owned();
@@ -249,7 +250,7 @@ fn spread(newest: &PointValue, change: &str) -> String {
     format!("n={count}{change}{range}")
 }
 
-/// Returns the change between the last two pushes, such as `+6`. Empty for deltas, which are changes themselves.
+/// Returns the change between the last two pushes, such as `+6`. A delta is a change itself, so its text is empty.
 fn change(series: &Series) -> String {
     let amount = |back: usize| series.points.iter().rev().nth(back).and_then(|point| point.value.amount());
     match amount(1).zip(amount(0)).filter(|_| !series.is_delta()) {
@@ -285,8 +286,8 @@ fn rounded(value: f64) -> String {
     }
 }
 
-/// Draws a bar for each value. The largest value has the full height. If there are more values than `cells`, they share
-/// bars.
+/// Draws a bar for each value. The largest value has the full height. If there are more values than `cells`, several
+/// values share a bar.
 ///
 /// Negative values and NaN count as zero.
 pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {

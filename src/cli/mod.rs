@@ -14,7 +14,7 @@
 //!
 //! Each command defines its options as a struct in its own module. From these structs, clap derives the parser, the
 //! help, the completions and the manual page: a doc comment on an option is its help text. The files in `help/` contain
-//! the examples and exit codes below the options, and the help of the interactive view.
+//! the examples and exit codes that the help lists below the options, and the keys of the interactive view.
 //!
 //! Each command reads its input, turns it into lines with pure code, and prints the lines:
 //!
@@ -198,7 +198,7 @@ fn run_command(arguments: Arguments) -> Result<ExitCode, Failure> {
 
 /// Prints the help or the version, if requested. Otherwise reports why the command line is invalid.
 ///
-/// The message does not repeat secrets, and escapes line ends in arguments: they could imitate lines of the message.
+/// The message does not repeat secrets, and escapes line ends in arguments, which could imitate lines of the message.
 fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
     if !error.use_stderr() {
         return print_text(error.to_string().trim_end());
@@ -212,7 +212,7 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
                 ContextValue::String("***".to_owned())
             }
             ContextValue::String(word) => ContextValue::String(text::name(word)),
-            // A tip may quote an argument, so tips with line ends are left out.
+            // A tip may quote an argument that contains line ends, so tips with line ends are left out.
             ContextValue::StyledStrs(tips) => {
                 let is_line = |tip: &StyledStr| !tip.to_string().contains('\n');
                 ContextValue::StyledStrs(tips.into_iter().filter(is_line).collect())

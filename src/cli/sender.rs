@@ -28,7 +28,7 @@ const MIN_WAIT: Duration = Duration::from_millis(1);
 pub(crate) const SERVICE_NAME: &str = "OTEL_CLI_SERVICE_NAME";
 /// Variable with the path of a file: `span start` writes its context there, and the other commands read it.
 pub(crate) const CARRIER_FILE: &str = "OTEL_CLI_CARRIER_FILE";
-/// Infixes of the variables for all signals and for each signal.
+/// Texts after `OTEL_EXPORTER_OTLP_` in the names of variables: for all signals, and for each signal.
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
 /// End of the library's message about a server without TLS.
@@ -79,7 +79,7 @@ impl Destination {
         self.verbose || is_on("OTEL_CLI_VERBOSE")
     }
 
-    /// Returns the options for TLS: each with its name, the last part of the name of its variable, and its value.
+    /// Returns the options for TLS: the name of each option, the end of its variable's name, and its value.
     fn tls_files(&self) -> [(&'static str, &'static str, Option<&OsString>); 3] {
         [
             ("--ca-file", "CERTIFICATE", self.ca_file.as_ref()),
@@ -214,7 +214,7 @@ impl Sender {
         };
         let hook = report.clone();
         let hook = move |problem: &Problem| match problem.kind {
-            // Not kept as the last problem: a warning is not the reason why records are not delivered.
+            // A warning is not kept as the last problem, because it is not the reason why records are not delivered.
             ProblemKind::Configuration if !is_verbose => {}
             ProblemKind::Configuration => report_error(&problem.message),
             _ => hook(in_words(problem)),

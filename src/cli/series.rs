@@ -63,11 +63,11 @@ impl SeriesStore {
         let (start, time) = point.times();
         let (time, start) = (time / 1_000_000, start / 1_000_000);
         let mut exemplars = exemplars(point);
-        // A cumulative point may repeat the exemplars of the previous one.
+        // A cumulative point may repeat exemplars of the previous point. The repeated exemplars are left out.
         let previous = series.points.back().map_or(0, |previous| previous.time);
         exemplars.retain(|exemplar| exemplar.time >= previous || time < previous);
         let point = SeriesPoint { time, start, value: point.into(), exemplars };
-        // With delta temporality, an equal increment is a change, unless it is a repetition of the same point.
+        // A delta with the same value is a change, unless the time is the same, too: then the point was sent twice.
         let is_same =
             |last: &SeriesPoint| last.value == point.value && (last.time == point.time || !series.is_delta());
         let is_changed = !series.points.back().is_some_and(is_same);
@@ -193,7 +193,6 @@ impl SeriesPoint {
     }
 }
 
-/// Value of a point.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum PointValue {
@@ -318,14 +317,15 @@ fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<
     let (above, above_counts) = edges(point.positive.as_ref());
     let bounds = below.iter().rev().map(|edge| -edge).chain(above.iter().copied()).collect();
     // The bucket for zero is between the negative and the positive buckets. An explicit histogram has an unbounded
-    // bucket at each end: on a side without buckets, it is the bucket for zero; on any other side, it is empty.
+    // bucket at each end. If a side has buckets, its unbounded bucket is empty; otherwise the bucket for zero is
+    // unbounded on that side.
     let lowest = (!below.is_empty()).then_some(0).into_iter();
     let highest = (!above.is_empty()).then_some(0);
     let counts = lowest.chain(below_counts.into_iter().rev()).chain([point.zero_count]);
     (bounds, counts.chain(above_counts).chain(highest).collect())
 }
 
-/// Returns the kind of a metric: `counter`, `up-down delta`.
+/// Returns the kind of a metric, such as `counter` or `up-down delta`.
 pub(crate) fn kind(metric: &Metric) -> String {
     let (kind, temporality) = match &metric.data {
         None => ("unset", 0),

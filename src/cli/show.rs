@@ -30,7 +30,7 @@ const MAX_LINE_BYTES: u64 = 6 * 64 * 1024 * 1024;
 const SPREAD: &str = "each line must be one request; to convert the file: jq -c .";
 /// Some editors write this at the beginning of a file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Maximum number of lines between the reading and the drawing thread.
+/// Maximum number of lines that wait between the reading and the drawing thread.
 const MAX_QUEUED_LINES: usize = 4;
 /// Maximum number of invalid lines that are reported one by one; the rest is counted.
 const MAX_REPORTED: u64 = 10;
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
         return show_live(inputs, options, style);
     }
     let mut view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
-    // All lines of files get the same time. Otherwise, slow reading could cause traces to be drawn as incomplete.
+    // All lines of files count as read at this time. Otherwise, slow reading could make traces appear incomplete.
     let started = Instant::now();
     let (mut all_bad, mut all_records, mut names) = (0, 0, Vec::new());
     for (name, is_regular, size, lines) in inputs {

@@ -16,7 +16,7 @@ const MIN_TOKEN: usize = 24;
 /// Maximum characters of a quoted line.
 const MAX_LINE: usize = 160;
 
-/// Syntax of a single line.
+/// Syntax of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Syntax {
     /// `key = value`
@@ -70,9 +70,9 @@ impl Syntax {
 fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String {
     let code = line.split(" #").next().unwrap_or_default().trim_end();
     let (has_no_value, entry) = match syntax {
-        // `[tracer.otel]`. Among headers, text in brackets may be a value.
+        // A table such as `[tracer.otel]` has no value. Among headers, text in brackets may be a value.
         Syntax::Toml => (!is_among_headers && is_header_of_table(code), toml_entry(code)),
-        // `exporters:`, with its entries below it
+        // A key such as `exporters:`, whose entries are on the next lines, has no value.
         Syntax::Yaml => (code.ends_with(':') && is_key(code), yaml_entry(code)),
     };
     if has_no_value {
@@ -106,8 +106,7 @@ fn is_inside_a_text(text: &str, line: usize) -> bool {
     false
 }
 
-/// Returns whether the line is `[table]` or `[[table]]`, where the names may be shown and the table is not below
-/// `headers`.
+/// Returns whether the line is `[table]` or `[[table]]`, the name may be shown, and the table is not below `headers`.
 fn is_header_of_table(line: &str) -> bool {
     let name = line.trim().trim_start_matches('[').trim_end_matches(']');
     // A line such as `["name"]` is refused, because it may be an element of an array that began above.
@@ -141,7 +140,7 @@ fn is_header(key: &str) -> bool {
     is_key(key) && name.len() <= MAX_NAME && !name.contains(|c: char| c.is_ascii_digit())
 }
 
-/// Returns whether a word looks like a token: long, with upper-case and lower-case letters and digits.
+/// Returns whether a word looks like a token: long, with upper-case letters, lower-case letters and digits.
 fn is_token(name: &str) -> bool {
     let kinds = [char::is_ascii_lowercase, char::is_ascii_uppercase, char::is_ascii_digit];
     name.len() >= MIN_TOKEN && kinds.iter().all(|kind| name.chars().any(|c| kind(&c)))

@@ -203,7 +203,7 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
         Telemetry::start(Config::new().service_name("standpipe").exporter(exporter).on_problem(hook));
     let telemetry = Arc::new(telemetry.map_err(|error| Failure::Message(error.to_string()))?);
     let flushed = Arc::clone(&telemetry);
-    // A flush of a draining exporter returns once the spool is empty. It blocks, so another thread waits for it.
+    // A flush of a draining exporter blocks until the spool is empty, so another thread calls it.
     let flush = move || {
         if flushed.flush(Duration::MAX) == FlushOutcome::Complete {
             let _ = sender.send(Event::Drained);
@@ -274,7 +274,7 @@ struct Draining<'a> {
     reported: HashSet<String>,
     /// Message to print after the first request that could not be delivered.
     retry_message: Option<&'static str>,
-    /// False if records that the ledger does not count may be lost.
+    /// False if records may be lost that the ledger does not count.
     is_accounted: bool,
 }
 

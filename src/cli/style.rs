@@ -54,7 +54,7 @@ impl Style {
         self.width = width_in(columns);
     }
 
-    /// Returns the form of a shape in the character set of the terminal.
+    /// Returns a shape, or its ASCII form if the character set is ASCII.
     pub(crate) fn glyph(&self, shape: &'static str) -> &'static str {
         let ascii_form = ASCII_FORMS.iter().find(|(unicode, _)| *unicode == shape).map(|(_, ascii)| *ascii);
         ascii_form.filter(|_| self.charset == Charset::Ascii).unwrap_or(shape)
@@ -65,7 +65,6 @@ impl Style {
         text::width(&text::printable(text, self.charset))
     }
 
-    /// Returns an empty line.
     pub(crate) fn line(&self) -> Line<'_> {
         Line { style: self, text: String::new(), width: 0, gap: 0 }
     }
@@ -191,7 +190,7 @@ pub(crate) struct Palette {
 impl Palette {
     /// Maximum number of services with a color.
     const MAX_SERVICES: usize = 256;
-    /// Maximum number of resources and scopes that are remembered. When it is reached, all are forgotten.
+    /// Maximum number of resources and scopes that are remembered. At this number, all of them are forgotten.
     const MAX_ORIGINS: usize = 4096;
 
     /// Returns whether a resource or a scope is new, so that it has to be drawn.

@@ -9,7 +9,6 @@ use super::style::{Ink, Line, Style};
 /// Terminal cells between two columns.
 pub(crate) const GAP: usize = 2;
 
-/// Layout of one column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     least: usize,
@@ -35,9 +34,9 @@ enum LongText {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WhenNarrow {
     Stays,
-    /// The column is left out, together with all columns of this kind.
+    /// All columns of this kind are left out together.
     IsLeftOut,
-    /// The column is left out if the table is still too wide. The last column of this kind is left out first.
+    /// If the table is still too wide, columns of this kind are left out one by one, the last column first.
     IsLeftOutLast,
 }
 
@@ -52,7 +51,7 @@ impl Column {
         Self { least, most, long_text: LongText::Cut, when_narrow: WhenNarrow::Stays }
     }
 
-    /// Returns a column whose longer texts push the next columns to the right, and are cut at the end of the line.
+    /// Returns a column whose overlong texts push the next columns to the right, and are cut at the end of the line.
     pub(crate) const fn pushing(width: usize) -> Self {
         Self { long_text: LongText::Push, ..Self::cut(width) }
     }

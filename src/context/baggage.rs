@@ -11,7 +11,7 @@ use super::ContextGuard;
 
 pub(super) const BAGGAGE: &str = "baggage";
 
-/// Limits of members and bytes of a baggage. W3C Baggage requires every implementation to propagate at least this much.
+/// Maximum number of members, and of bytes in the header. W3C Baggage requires that at least this much is propagated.
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 8192;
 
@@ -55,13 +55,13 @@ impl Baggage {
         Self::default()
     }
 
-    /// Returns this thread's baggage, which is empty unless one was [entered](Self::enter).
+    /// Returns the baggage that this thread has [entered](Self::enter), or an empty baggage.
     pub fn current() -> Self {
         let current = CURRENT.try_with(|stack| Some(stack.try_borrow().ok()?.last()?.1.clone()));
         current.ok().flatten().unwrap_or_default()
     }
 
-    /// Makes this the thread's baggage until the guard is dropped. The thread's current span does not change.
+    /// Makes this baggage current on this thread until the guard is dropped. The thread's current span does not change.
     pub fn enter(&self) -> ContextGuard {
         ContextGuard::none().and_baggage(self)
     }
@@ -71,8 +71,8 @@ impl Baggage {
         Some(&self.member(key)?.value)
     }
 
-    /// Returns the properties of a key's member in the form of the header, such as `ttl=3;public`. The text is empty if
-    /// the member has no properties.
+    /// Returns the properties of a key's member as they are written in the header, such as `ttl=3;public`. The text is
+    /// empty if the member has no properties.
     pub fn metadata(&self, key: &str) -> &str {
         self.member(key).map_or("", Member::metadata)
     }
@@ -104,8 +104,8 @@ impl Baggage {
         self.with_metadata(key, value, "")
     }
 
-    /// Like [`with`](Self::with), with properties in the form of the header, such as `ttl=3;public`. Malformed
-    /// properties are left out.
+    /// Like [`with`](Self::with), and also sets the member's properties, such as `ttl=3;public`. Malformed properties
+    /// are left out.
     #[must_use]
     pub fn with_metadata(&self, key: &str, value: &str, metadata: &str) -> Self {
         match Member::new(key, value, metadata) {
@@ -129,7 +129,7 @@ impl Baggage {
         let (mut members, mut end) = (Vec::new(), 0);
         let is_within = |text: &&str| {
             end += text.len() + 1;
-            // `end` counts a comma after each member; the last one has none.
+            // `end` counts a comma after each member, but the last member has none.
             end - 1 <= MAX_BYTES
         };
         let texts = header.split(',').take(MAX_MEMBERS).take_while(is_within);
@@ -207,12 +207,12 @@ impl Member {
     }
 
     fn metadata(&self) -> &str {
-        // The first semicolon ends the value, in which semicolons are percent-encoded.
+        // Semicolons in the value are percent-encoded, so the first semicolon ends the value.
         self.encoded.split_once(';').map_or("", |(_, metadata)| metadata)
     }
 }
 
-/// Appends the properties of the form `key` or `key=value`, without white space.
+/// Appends the valid properties, `key` or `key=value`, without white space. Leaves out malformed ones.
 fn write_metadata(text: &str, encoded: &mut String) {
     for property in text.split(';') {
         let (key, value) = match property.split_once('=') {
@@ -236,7 +236,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-/// Returns whether a byte may be in a value: no white space, quote, comma, semicolon or backslash.
+/// Returns whether a value may contain this byte. White space, quotes, commas, semicolons and backslashes are excluded.
 fn is_octet(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\')
 }
@@ -253,7 +253,7 @@ fn encode(value: &str, encoded: &mut String) {
     }
 }
 
-/// Decodes percent-encoding. A percent sign without two digits stays, and invalid UTF-8 becomes U+FFFD, as the standard
+/// Decodes percent-encoding. A percent sign without two digits stays, and invalid UTF-8 becomes U+FFFD, as W3C Baggage
 /// demands.
 pub fn decode_percent(value: &[u8]) -> String {
     let hex = |digit: u8| char::from(digit).to_digit(16);
@@ -279,15 +279,15 @@ pub fn decode_percent(value: &[u8]) -> String {
 }
 
 thread_local! {
-    /// Stack of entered baggage. The last one is current.
+    /// Stack of entered baggage, with ids. The last entry is current.
     static CURRENT: RefCell<Vec<(NonZeroU64, Baggage)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An entry of this thread's stack.
+/// Id of an entry in this thread's stack.
 #[derive(Debug)]
 pub(super) struct Entered(NonZeroU64);
 
-/// Pushes a baggage to the thread's stack. Returns `None` at the end of the thread, or if the program's allocator calls
+/// Pushes a baggage onto the thread's stack. Returns `None` while the thread ends, or if the program's allocator calls
 /// this function while the stack grows.
 pub(super) fn enter(baggage: &Baggage) -> Option<Entered> {
     let entered = CURRENT.try_with(|stack| {

@@ -1,5 +1,5 @@
-//! The time of spans and log records. A [`Clock`] reads the wall clock once, and afterwards adds the time that the
-//! processor's time counter ([`ticks`]) or the system's monotonic clock has advanced.
+//! The time of spans and log records. A [`Clock`] reads the wall clock once, and afterwards adds the time measured by
+//! the processor's time counter ([`ticks`]) or the system's monotonic clock.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
@@ -7,11 +7,11 @@ use std::time::SystemTime;
 
 use super::ticks::{self, RATES, Rates, TICK_BITS};
 
-/// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because it may have been set.
+/// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because somebody may have set it.
 pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
 
 /// The wall-clock time at one moment, and the value of a counter at that moment. The spans of a trace use the same
-/// clock until it is older than [`CLOCK_AGE`], so their times are consistent, and each takes one reading of a counter.
+/// clock until it is older than [`CLOCK_AGE`], so their times are consistent, and each time takes one counter reading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     /// One of two values, told apart by the highest bit:
@@ -64,8 +64,8 @@ impl Clock {
         self.moment().wrapping_add(self.ahead.get())
     }
 
-    /// Returns the number that `ahead` turns into the current time: nanoseconds since the start if the clock has a
-    /// rate, otherwise the system's monotonic clock.
+    /// Returns the current time minus `ahead`, that is, nanoseconds since the start if the clock has a rate, otherwise
+    /// the system's monotonic clock.
     #[inline(always)]
     fn moment(&self) -> u64 {
         if !self.has_rate() {
@@ -109,7 +109,7 @@ pub(crate) fn unix_now() -> u64 {
     unix_nanos(SystemTime::now())
 }
 
-/// Returns monotonic nanoseconds since an arbitrary moment before the start of the program.
+/// Returns the monotonic clock in nanoseconds since an arbitrary moment.
 #[inline]
 pub(super) fn monotonic_nanos() -> u64 {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

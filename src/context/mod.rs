@@ -57,8 +57,8 @@ const SAMPLED: u8 = 0x01;
 /// Trace flag: the trace id is random (W3C Trace Context, level 2).
 pub(crate) const RANDOM: u8 = 0x02;
 
-/// Not a trace flag, but stored among them: the span is recorded, but not sampled. The sampling decision sets it, and
-/// the span's start clears it before a caller can read the context.
+/// Not a trace flag, but stored with the trace flags: the span is recorded, but not sampled. The sampling decision sets
+/// this bit, and the span's start clears it before a caller can read the context.
 const RECORD_ONLY: u8 = 0x80;
 
 /// The identity of a span, as carried to another thread, to another process, or in a link.
@@ -80,7 +80,7 @@ pub struct SpanContext {
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
     pub(crate) b3: Option<B3Mark>,
-    /// The `tracestate`. A context with a B3 mark always has a state, even if it is empty: the fast paths, which do not
+    /// The `tracestate`. A context with a B3 mark always has a state, which may be empty: the fast paths, which do not
     /// copy the mark, serve only parents without a state.
     pub(crate) state: Option<Arc<str>>,
 }
@@ -158,7 +158,7 @@ impl SpanContext {
         }
     }
 
-    /// Returns the reference to this span that its log records carry.
+    /// Returns the ids and flags that log records of this span carry.
     #[inline]
     pub(crate) fn span_ref(&self) -> SpanRef {
         SpanRef { trace_id: self.trace_id, span_id: self.span_id, trace_flags: self.flags }
@@ -216,7 +216,7 @@ impl SpanContext {
         self.flags & RANDOM != 0
     }
 
-    /// Returns the vendor-specific part, as in the `tracestate` header. Empty if absent.
+    /// Returns the `tracestate` header, or an empty text if there is none.
     #[inline]
     pub fn tracestate(&self) -> &str {
         self.state.as_deref().unwrap_or_default()
@@ -236,7 +236,7 @@ impl SpanContext {
 }
 
 impl SpanRef {
-    /// Makes the reference to the first span of a trace whose id is random.
+    /// Returns the ids and flags of a new root: the first span of a trace whose id is random.
     #[inline]
     pub(crate) fn root(trace_id: TraceId, sampled: bool) -> Self {
         Self { trace_id, span_id: SpanId::random(), trace_flags: with_sampled(RANDOM, sampled) }
@@ -258,7 +258,7 @@ impl fmt::Debug for SpanContext {
     }
 }
 
-/// The context of a thread: its current span and its [`Baggage`]. A context is carried to another thread, through a
+/// The context of a thread: its current span and its [`Baggage`]. It can be passed to another thread, through a
 /// channel, or in the headers of a request. Cloning is cheap.
 ///
 /// ```
@@ -275,7 +275,7 @@ impl fmt::Debug for SpanContext {
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     span: Option<SpanContext>,
-    /// The clock of the span, if it is a span of this process. Times on all threads of a trace then agree.
+    /// The clock of the span, if it is a span of this process. With the clock, times on all threads of a trace agree.
     clock: Option<Clock>,
     baggage: Baggage,
 }
@@ -310,8 +310,8 @@ impl Context {
         Propagators::default().extract(header)
     }
 
-    /// Reads the context in which this process was started from the environment variables `TRACEPARENT`, `TRACESTATE`
-    /// and `BAGGAGE`.
+    /// Reads the context that the parent process passed in the environment variables `TRACEPARENT`, `TRACESTATE` and
+    /// `BAGGAGE`.
     pub fn from_env() -> Self {
         Propagators::default().extract_env()
     }
@@ -366,9 +366,9 @@ impl Context {
         headers
     }
 
-    /// Makes this the thread's context until the guard is dropped. New spans become children of its span, and its
-    /// baggage is current. Entering a context replaces the thread's current span and baggage: if the context has no
-    /// span, the next span begins a new trace, and if it has no baggage, the thread has none.
+    /// Makes this the thread's context until the guard is dropped. The context's span becomes the parent of new spans,
+    /// and its baggage becomes current. Both replace those of the thread even if they are absent: without a span, the
+    /// next span begins a new trace, and without baggage, the thread has none.
     pub fn enter(&self) -> ContextGuard {
         let entered = match &self.span {
             Some(span) => ContextGuard::enter(span, self.clock),
@@ -378,7 +378,7 @@ impl Context {
         if has_baggage { entered.and_baggage(&self.baggage) } else { entered }
     }
 
-    /// Runs `work` in this context. A thread pool such as rayon's uses the context by reference:
+    /// Runs `work` in this context. The closures of a thread pool such as rayon's share the context by reference:
     ///
     /// ```
     /// # use standpipe::Context;

@@ -33,10 +33,10 @@ impl Propagator {
     }
 }
 
-/// The propagators of a program, in order. The default is W3C: `tracecontext` and `baggage`.
+/// The propagators of a program, in the order of their use. The default is W3C: `tracecontext` and `baggage`.
 ///
-/// [`Telemetry::propagators`](crate::Telemetry::propagators) returns those that the code, the file or
-/// `OTEL_PROPAGATORS` selects. [`Context::from_headers`] and [`Context::inject`] always use the default.
+/// [`Telemetry::propagators`](crate::Telemetry::propagators) returns the propagators that the code, the configuration
+/// file or `OTEL_PROPAGATORS` selects. [`Context::from_headers`] and [`Context::inject`] always use the default.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -100,7 +100,7 @@ impl Propagators {
         context
     }
 
-    /// Reads the context in which this process was started from its environment: each header from its
+    /// Reads the context that the parent process passed in the environment: each header from its
     /// [variable](Self::variable).
     pub fn extract_env(&self) -> Context {
         self.extract(|header| env::var(Self::variable(header)).ok())
@@ -134,8 +134,8 @@ impl Propagators {
         self.inject(context, |header, value| set(&Self::variable(header), value));
     }
 
-    /// Returns the name of the environment variable for a header: its name in upper case, with `_` for characters other
-    /// than letters, digits and `_`. A name that starts with a digit gets a `_` in front.
+    /// Returns the name of the environment variable for a header: the header's name in upper case, with `_` for
+    /// characters other than letters, digits and `_`. A name that starts with a digit gets a `_` in front.
     ///
     /// ```
     /// assert_eq!(standpipe::Propagators::variable("x-b3-traceid"), "X_B3_TRACEID");
@@ -154,7 +154,7 @@ impl Default for Propagators {
 }
 
 mod b3 {
-    //! The headers of B3 (Zipkin): `b3`, and `x-b3-traceid` with its companions.
+    //! The headers of B3 (Zipkin): `b3`, or several headers `x-b3-…`.
     //!
     //! Reading never panics. An invalid header is ignored as a whole.
 
@@ -170,7 +170,7 @@ mod b3 {
     /// The value `1` means debug.
     const FLAGS: &str = "x-b3-flags";
 
-    /// Reads the header `b3`, or the headers `x-b3-…` if it is absent or invalid.
+    /// Reads the header `b3` or, if `b3` is absent or invalid, the headers `x-b3-…`.
     pub(super) fn extract<V: AsRef<str>>(
         header: &mut dyn FnMut(&'static str) -> Option<V>,
     ) -> Option<SpanContext> {
@@ -206,7 +206,8 @@ mod b3 {
         context(first(trace_id.as_ref()), first(span_id.as_ref()), state)
     }
 
-    /// Makes a remote context. `state` is written as in the single header. A trace id of 64 bits is padded with zeros.
+    /// Makes a remote context. `state` is that of a `b3` header, such as `1`. A trace id of 64 bits is padded with
+    /// zeros.
     fn context(trace_id: &str, span_id: &str, state: Option<&str>) -> Option<SpanContext> {
         let (flags, b3) = match state {
             None => (0, Some(B3Mark::Deferred)),

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use crate::process::atomic::AtomicU64;
 
 thread_local! {
-    /// True if some records of this thread may be suppressed. Every record reads this flag, so it is separate from
-    /// the details.
+    /// True if some records of this thread may be suppressed. Every record reads this flag, but hardly any record reads
+    /// the other two values, so they are separate.
     static MAY_BE_SUPPRESSED: Cell<bool> = const { Cell::new(false) };
     /// The telemetry for which this thread exports.
     static EXPORTS_FOR: Cell<Option<Owner>> = const { Cell::new(None) };
@@ -57,9 +57,9 @@ pub(crate) fn suppress_instrumentation<T>(work: impl FnOnce() -> T) -> T {
     while_exporting_for(EXPORTS_FOR.get(), work)
 }
 
-/// Runs code of the program on an exporter's thread. Records of this code for the same telemetry are counted and not
-/// enqueued; records for another telemetry are emitted. The OpenTelemetry SDK stays suppressed, because it may export
-/// records from another thread, where their origin is unknown.
+/// Runs code of the program on an exporter's thread. Records that this code emits to the exporter's telemetry are
+/// counted and not enqueued. Records that it emits to another telemetry are enqueued. The OpenTelemetry SDK stays
+/// suppressed, because it may export records from another thread, where their origin is unknown.
 pub(crate) fn in_program<T>(work: impl FnOnce() -> T) -> T {
     let _before = Before::put(EXPORTS_FOR.get(), may_be_suppressed(), true);
     work()
@@ -123,8 +123,8 @@ impl Drop for Before {
     }
 }
 
-/// Suppresses the OpenTelemetry SDK on an exporter's thread as well, because the SDK may export the records of this
-/// thread from another thread.
+/// Suppresses the OpenTelemetry SDK on an exporter's thread as well: the SDK may export records of this thread from
+/// another thread, on which nothing is suppressed.
 #[cfg(feature = "opentelemetry")]
 mod sdk {
     use std::panic::catch_unwind;
@@ -133,12 +133,12 @@ mod sdk {
 
     /// Suppresses the SDK until the end of the thread.
     pub(super) fn suppress_for_ever() {
-        // Leaked: when the thread ends, the context that the guard would restore may already be destroyed.
+        // The guard is leaked: when the thread ends, the context that it would restore may already be destroyed.
         std::mem::forget(suppress());
     }
 
-    /// Suppresses the SDK until the guard is dropped. Does nothing while the thread ends, or while code of the
-    /// program borrows the SDK's context: the call would panic then, and there is no way to ask beforehand.
+    /// Suppresses the SDK until the guard is dropped. Does nothing while the thread ends, or while code of the program
+    /// borrows the SDK's context: the SDK's function panics then, and there is no way to ask beforehand.
     pub(super) fn suppress() -> Option<ContextGuard> {
         catch_unwind(Context::enter_telemetry_suppressed_scope).ok()
     }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::TraceState;
 use crate::record::TraceId;
 
-/// Number of different values of the randomness.
+/// Number of possible values of the randomness.
 const ALL: u64 = 1 << 56;
 const DIGITS: usize = 14;
 /// Default number of significant digits of a threshold.
 const PRECISION: i32 = 4;
-/// Limit of OpenTelemetry for the value of `ot`.
+/// Maximum length of the value of `ot`, as OpenTelemetry defines it.
 const MAX_VALUE_BYTES: usize = 256;
 
 /// The fields of a `tracestate` that samplers read.
@@ -49,7 +49,7 @@ fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(is_digit).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Returns the randomness of a trace without `rv`.
+/// Returns the randomness of a trace whose `tracestate` has no `rv`.
 pub(crate) fn randomness(TraceId(id): TraceId) -> u64 {
     u64::from_be_bytes([0, id[9], id[10], id[11], id[12], id[13], id[14], id[15]])
 }
@@ -61,8 +61,8 @@ pub(crate) fn threshold(ratio: f64) -> Option<u64> {
     if kept == 0 {
         return None;
     }
-    // `ratio` is between 2^(exponent - 1) and 2^exponent. A small ratio has a threshold near the maximum, which starts
-    // with a digit `f` for each four bits of `-exponent`. These digits do not count towards the precision.
+    // `ratio` is between 2^(exponent - 1) and 2^exponent. A small ratio has a threshold near the maximum, with
+    // `-exponent / 4` leading digits `f`, which do not count towards the precision.
     let exponent = kept.ilog2() as i32 - 55;
     let digits = (PRECISION + (-exponent).div_euclid(4)).clamp(1, DIGITS as i32);
     let unit = 1 << (4 * (DIGITS as i32 - digits));
@@ -118,7 +118,7 @@ mod tests {
             (1e-4, "fff9724"),
             (1e-5, "ffff583a"),
             (1e-6, "ffffef39"),
-            // The specification's example also rounds this to a threshold of zero, which samples everything.
+            // As in the specification's example, the threshold is rounded to zero, which samples everything.
             (0.999_999, "0"),
             (1.0 / (1_u64 << 56) as f64, "ffffffffffffff"),
             (7.5, "0"),

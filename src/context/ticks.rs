@@ -1,13 +1,13 @@
-//! The processor's time counter, which is read without a call: the TSC of x86-64, the generic timer of aarch64.
+//! The processor's time counter, which a single instruction reads: the TSC of x86-64, the generic timer of aarch64.
 //!
-//! Workers measure its rate against the system's monotonic clock ([`Calibrator`]), if the counter has a constant rate
-//! and the kernel uses it as its own clock source. A [`Clock`](super::clock::Clock) stores the value of the counter
-//! at its start, and a mark, which identifies one of the published rates ([`Rates`]).
+//! Workers measure the counter's rate against the system's monotonic clock ([`Calibrator`]), if the rate is constant
+//! and the kernel uses the counter as its own clock source. A [`Clock`](super::clock::Clock) stores the value of the
+//! counter at its start, and a mark, which identifies one of the published rates ([`Rates`]).
 //!
 //! - *Accuracy.* A measurement is wrong by at most 0.25 µs per second. A rate is published when two consecutive
 //!   measurements agree, and withdrawn when a later one disagrees. So clocks drift by less than 1 µs per second.
 //! - *Monotonic clocks.* A clock keeps the rate with which it started. There are two places for rates: a new rate is
-//!   written to one, while older clocks still read the other. Writes are at least [`MIN_REST`] apart, which is 30
+//!   written to one place, while older clocks still read the other. Writes are at least [`MIN_REST`] apart, which is 30
 //!   seconds longer than a trace uses a clock. So only a span that is open for longer than 30 seconds may end with a
 //!   newer rate.
 //! - *No dependence on a worker.* New clocks use the system's clock if the rate was not measured within [`MAX_AGE`]:
@@ -24,13 +24,13 @@ use crate::process::atomic::AtomicU64;
 /// Number of low bits of a word that hold a value of the counter; the bits above hold the mark of a rate. Even the
 /// fastest counters take two years to overflow 58 bits.
 pub(super) const TICK_BITS: u32 = 58;
-/// The highest bit of a mark. The lowest bit is the index of the place that has the rate.
+/// The highest bit of a mark, always set. The lowest bit is the index of the place that has the rate.
 const MARK: u64 = 1 << 63;
 /// Minimum time between two measurements of one worker, in nanoseconds.
 const MIN_INTERVAL: u64 = 250_000_000;
 /// Time in nanoseconds after which a measured rate is not used for new clocks.
 const MAX_AGE: u64 = 20_000_000_000;
-/// Minimum time in nanoseconds between two writes, so that no new span uses a clock whose rate is overwritten.
+/// Minimum time in nanoseconds between two writes of rates, so that no new span uses a clock whose rate is overwritten.
 const MIN_REST: u64 = CLOCK_AGE + 30_000_000_000;
 /// Reciprocal of the largest accepted error of a measurement: 1/4,000,000, or 0.25 µs per second.
 const MAX_ERROR: u64 = 4_000_000;
@@ -77,7 +77,7 @@ impl Rates {
     }
 }
 
-/// Measures the rate of the counter regularly. Each worker has one.
+/// Measures the rate of the counter regularly. Each worker has a calibrator.
 #[derive(Debug)]
 pub(crate) struct Calibrator {
     /// Time of the next measurement; `u64::MAX` without a reliable counter.
@@ -95,13 +95,12 @@ impl Calibrator {
         if now >= self.due {
             self.due = now + MIN_INTERVAL;
             let reading = Reading::take();
-            // If another worker is measuring, its measurement is enough.
             process::with_locked(&CALIBRATION, |calibration| calibration.add(reading, &RATES));
         }
     }
 }
 
-/// The values of both clocks at one moment.
+/// The values of the counter and of the monotonic clock at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     ticks: u64,
@@ -117,13 +116,12 @@ impl Reading {
             let width = after.wrapping_sub(before);
             Self { ticks: before.wrapping_add(width / 2), nanos, width }
         };
-        // A thread that is interrupted during a reading makes it wide, so the narrowest of several readings is used.
+        // An interruption of the thread makes a reading wide, so the narrowest of several readings is used.
         let pairs = [pair(), pair(), pair(), pair()];
         pairs.into_iter().fold(pairs[0], |best, other| if other.width < best.width { other } else { best })
     }
 }
 
-/// The state of the measurements.
 #[derive(Debug)]
 struct Calibration {
     last: Option<Reading>,
@@ -178,7 +176,7 @@ fn is_clock_source() -> bool {
             .is_ok_and(|name| matches!(name.trim_end(), "tsc" | "arch_sys_counter"))
 }
 
-/// Returns whether the counter has the same rate in all power states, as every generic timer of aarch64 has.
+/// Returns whether the counter has the same rate in all power states. The generic timer of aarch64 always has.
 #[cfg(target_arch = "x86_64")]
 #[allow(unused_unsafe, unsafe_code, reason = "only older compilers consider `__cpuid` unsafe")]
 fn is_invariant() -> bool {
@@ -194,13 +192,13 @@ fn is_invariant() -> bool {
     cfg!(target_arch = "aarch64")
 }
 
-/// Reads the counter; 0 on other machines.
+/// Reads the counter, or returns 0 on machines other than x86-64 and aarch64.
 #[allow(unsafe_code)]
 #[inline(always)]
 pub(super) fn read() -> u64 {
     #[allow(unused_mut, unused_assignments, reason = "not on every machine")]
     let mut ticks = 0;
-    // SAFETY: the instructions only read a counter. The kernel permits it if it uses the counter itself: see
+    // SAFETY: the instructions only read a counter. The kernel permits this if it uses the counter itself: see
     // `is_clock_source`.
     #[cfg(target_arch = "x86_64")]
     unsafe {
@@ -274,7 +272,7 @@ mod tests {
         machine.measure_after(0, FREQUENCY);
         machine.measure_after(1, FREQUENCY);
         assert_eq!(machine.mark(), None, "one measurement alone may be wrong");
-        // Both readings are as wrong as a reading can be.
+        // The largest possible error of a reading is half of its width.
         machine.now.ticks += 50;
         machine.measure_after(1, FREQUENCY);
         assert!(machine.mark().is_some());
@@ -339,7 +337,7 @@ mod tests {
             before = time;
         }
         assert_eq!(machine.mark(), mark, "the first rate agrees again");
-        // Both places hold rates of recent clocks. A further rate is published when the clocks of one place are old.
+        // Recent clocks use the rates of both places. The new rate is published when all clocks of one place are old.
         (0..3).for_each(|_| machine.measure_after(1, FREQUENCY + FREQUENCY / 100_000));
         assert_eq!(machine.mark(), None);
         (0..30).for_each(|_| machine.measure_after(1, FREQUENCY + FREQUENCY / 100_000));
@@ -375,7 +373,7 @@ mod tests {
         let clock = Clock::at(SECOND, first.ticks, &rates).expect("the rate is published");
         let (counted, elapsed) =
             (clock.nanos_until(last.ticks, &rates).expect("later"), last.nanos - first.nanos);
-        // Generous: a virtual machine may be interrupted in all readings.
+        // The tolerance is large, because a virtual machine may be interrupted in all readings.
         assert!(counted.abs_diff(elapsed) < elapsed / 1000, "{counted} and {elapsed} ns");
     }
 }

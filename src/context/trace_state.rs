@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-/// Maximum number of entries. A header with more is discarded.
+/// Maximum number of entries. A header with more entries is discarded.
 const MAX_ENTRIES: usize = 32;
-/// Maximum length. W3C Trace Context asks every system to propagate at least this much.
+/// Maximum length of the header. W3C Trace Context asks every system to propagate at least this much.
 const MAX_BYTES: usize = 512;
 /// If a list is too long, entries longer than this are removed before all others.
 const LONG_ENTRY: usize = 128;
@@ -81,7 +81,7 @@ impl TraceState {
         Self::of([&*first].into_iter().chain(self.without(key)).collect())
     }
 
-    /// Like [`insert`](Self::insert), but only if the key has a value.
+    /// Like [`insert`](Self::insert), but the copy is unchanged if the key has no value.
     #[must_use]
     pub fn update(&self, key: &str, value: &str) -> Self {
         if self.get(key).is_some() { self.insert(key, value) } else { self.clone() }
@@ -93,7 +93,7 @@ impl TraceState {
         Self::of(self.without(key).collect())
     }
 
-    /// Returns the header. Empty if there are no entries.
+    /// Returns the header, or an empty text if there are no entries.
     pub fn header(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
@@ -110,7 +110,7 @@ impl TraceState {
     fn of(mut entries: Vec<&str>) -> Self {
         entries.truncate(MAX_ENTRIES);
         let mut bytes = entries.iter().map(|entry| entry.len() + 1).sum::<usize>();
-        // `bytes` counts a comma after each entry; the last entry has none.
+        // `bytes` counts a comma after each entry, but the last entry has none.
         while bytes > MAX_BYTES + 1 {
             let long = entries.iter().rposition(|entry| entry.len() > LONG_ENTRY);
             bytes -= entries.remove(long.unwrap_or(entries.len() - 1)).len() + 1;

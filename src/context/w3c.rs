@@ -48,7 +48,7 @@ impl SpanContext {
         })
     }
 
-    /// Returns the span that started this process, from the environment variables `TRACEPARENT` and `TRACESTATE`, or
+    /// Returns the parent process's span, which the environment variables `TRACEPARENT` and `TRACESTATE` describe, or
     /// `None` if `TRACEPARENT` is missing or invalid.
     ///
     /// ```
@@ -63,7 +63,7 @@ impl SpanContext {
         Self::from_headers(|header| env::var(header.to_ascii_uppercase()).ok())
     }
 
-    /// Calls `set` with the headers that make the receiver's spans children of this one: `traceparent`, and
+    /// Calls `set` with the headers that make the receiver's spans children of this span: `traceparent`, and
     /// `tracestate` unless it is empty. The names are in lower case, and the values need no escaping.
     ///
     /// ```
@@ -134,7 +134,7 @@ impl SpanContext {
         self.with_state(TraceState::from_header(header))
     }
 
-    /// Returns the `traceparent` header that makes the receiver's spans children of this one.
+    /// Returns the `traceparent` header that makes the receiver's spans children of this span.
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)
     }

@@ -1,4 +1,4 @@
-//! Contexts from C: the current span of a thread, entered by scopes in the caller's memory, and headers.
+//! Contexts from C: scopes, in the caller's memory, that make a span or a context current; and the headers to send.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -109,7 +109,7 @@ exported! {
     }
 }
 
-/// Returns the context of the span, or of the thread's current span.
+/// Returns the context of the span or, for null, of the thread's current span.
 fn known(span: Option<&mut OpenSpan>) -> Option<SpanContext> {
     match span {
         Some(span) => Some(span.settled_context().clone()),

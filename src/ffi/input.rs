@@ -1,4 +1,4 @@
-//! Texts and attributes from C. Each is read once, within the call.
+//! Texts and attributes from C. Each is read once, before the called function returns.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::borrow::Cow;
@@ -16,8 +16,8 @@ use crate::record::Value;
 
 /// Special length of a text that ends with a zero byte.
 const NUL_TERMINATED: usize = usize::MAX;
-/// Maximum nesting depth of a value. It exceeds the depth that records accept, and ends the traversal of a value that
-/// contains itself.
+/// Maximum nesting depth of a value. It is greater than the depth that records accept, and ends the traversal of a
+/// value that contains itself.
 const MAX_DEPTH: usize = 32;
 /// Maximum size of all nested lists in a value, larger than the default `batch-bytes`. Without a maximum, lists that
 /// share sublists could expand exponentially.
@@ -186,7 +186,6 @@ pub(super) struct Attribute<'a> {
     pub(super) value: AnyValue<'a>,
 }
 
-/// The attributes of a call.
 pub(super) type AttributeArray<'a> = CArray<'a, Attribute<'a>>;
 
 /// Calls `set` with each attribute that has a valid value.

@@ -51,7 +51,7 @@ impl Ledger {
     }
 }
 
-/// Returns whether a shutdown left no record in flight and dropped none.
+/// Returns whether a shutdown left no record in flight and dropped no record.
 pub(super) fn is_complete(ledger: &ledger::Ledger) -> bool {
     let total = ledger.total();
     total.in_flight == 0 && total.dropped.shutdown == 0

@@ -1,6 +1,6 @@
 //! Start, flush and shutdown of telemetry from C, and the callback for problems.
 //!
-//! [`Gate`] ensures that only one thread at a time runs the callback, and none after `standpipe_free` has returned.
+//! [`Gate`] ensures that only one thread at a time runs the callback, and that none runs it after `standpipe_free`.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
@@ -120,7 +120,7 @@ impl Options<'_> {
         ))
     }
 
-    /// Adds the exporter for the endpoint, and fills settings from the environment if the flag is set.
+    /// Adds the exporter for the endpoint, and fills unset settings from the environment if `ENVIRONMENT` is set.
     fn complete(&self, mut config: Config) -> Result<Config, Refusal> {
         if let Some(exporter) = self.exporter()? {
             config = config.exporter(exporter);
@@ -150,7 +150,7 @@ impl Options<'_> {
     }
 }
 
-/// Starts the configuration that `configure` returns. Writes the handle, or the error.
+/// Starts telemetry with the configuration that `configure` returns, and writes the handle or the error.
 fn start(
     options: &Versioned<'_, Options<'_>>,
     out: &Out<'_, Pointer<'_>>,
@@ -327,15 +327,15 @@ impl Gate {
             "" => problem.message.clone(),
             exporter => format!("exporter {exporter}: {}", problem.message),
         };
-        // Control characters are escaped, including zero bytes, so this cannot fail.
+        // The message has no zero byte, because control characters are escaped, so this cannot fail.
         let message = CString::new(message).unwrap_or_default();
         let _one_at_a_time = lock(self.running());
         if self.is_closed.load(Ordering::Acquire) {
             return;
         }
         let around = RUNNING.replace(self);
-        // SAFETY: the program passed this function for this purpose. It stays valid until `standpipe_free` returns,
-        // which first closes the gate and then waits for the lock that is held here.
+        // SAFETY: the program guarantees that the callback is valid until `standpipe_free` returns. That function first
+        // closes the gate, and then waits for the lock that is held here.
         unsafe { callback(self.user, problem.kind as i32 + 1, message.as_ptr(), problem.occurrences) };
         RUNNING.set(around);
     }

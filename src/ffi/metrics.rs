@@ -156,7 +156,6 @@ exported! {
 /// A measurement with at most this many attributes needs no allocation.
 const MAX_INLINE_ATTRIBUTES: usize = 8;
 
-/// The attributes of a measurement.
 #[derive(Clone, Copy)]
 struct MeasurementAttributes<'a> {
     attributes: AttributeArray<'a>,

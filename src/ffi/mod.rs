@@ -11,11 +11,11 @@
 //! | `logs.rs`, `metrics.rs` | log records; instruments |
 //!
 //! A nullable pointer to one object is an `Option` of a reference or of a `Box`, which has the same layout. Every other
-//! pointer has its own type, so that its `unsafe` code is next to the guarantee of the caller on which the code relies.
+//! pointer has its own type, whose methods contain the `unsafe` code and state the caller's guarantee.
 
 #![allow(unsafe_code, reason = "only the caller can guarantee that a pointer from C is valid")]
 
-/// Defines functions of the header. A panic does not reach the caller: the function returns the default of its type.
+/// Defines functions of the header. A function that panics returns the default of its result type.
 macro_rules! exported {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)+) => {$(
         $(#[$doc])*
@@ -71,7 +71,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the body of a function of the header. If it panics, returns the default of the type.
+/// Runs the body of a function of the header. If the body panics, returns the default of `T`.
 #[inline(always)]
 fn guarded<T: Default>(work: impl FnOnce() -> T) -> T {
     let before = INSIDE.replace(true);
@@ -84,7 +84,7 @@ fn guarded<T: Default>(work: impl FnOnce() -> T) -> T {
 /// those of a program's own Rust code.
 fn keep_panics_silent() {
     static HOOK: Once = Once::new();
-    // `take_hook` panics on a panicking thread.
+    // `take_hook` panics if this thread is already panicking.
     if cfg!(panic = "unwind") && !thread::panicking() {
         HOOK.call_once(|| {
             let before = take_hook();
@@ -113,11 +113,12 @@ struct Versioned<'a, T> {
 /// A C struct that begins with its size, and for which all zeros are a valid value.
 ///
 /// # Safety
-/// It is `repr(C)`, its first field is a `usize`, and all its fields may be zero.
+/// The type is `repr(C)`, its first field is a `usize`, and all its fields may be zero.
 unsafe trait SizeFirst: Copy {}
 
 impl<T: SizeFirst> Versioned<'_, T> {
-    /// Reads the caller's struct. Fields that its version lacks are zero. If the pointer is null, all fields are zero.
+    /// Reads the caller's struct. Fields that the caller's version lacks are zero, and all fields if the pointer is
+    /// null.
     fn read(&self) -> T {
         // SAFETY: zeros are a valid value, by the contract of `SizeFirst`.
         let mut value = unsafe { mem::zeroed::<T>() };
@@ -214,7 +215,7 @@ impl TextBuffer<'_> {
             return text.len();
         }
         let written = if text.len() < room { text.as_bytes() } else { &[] };
-        // SAFETY: the caller guarantees `room` bytes, and text and zero byte need no more.
+        // SAFETY: the caller guarantees `room` bytes, and `written` with its zero byte fits into them.
         let place = unsafe { slice::from_raw_parts_mut(self.first, written.len() + 1) };
         place[..written.len()].copy_from_slice(written);
         place[written.len()] = 0;

@@ -24,13 +24,13 @@
  *   another argument that is NULL, it returns STANDPIPE_INVALID_ARGUMENT.
  * - Threads. Handles of all types except standpipe_span may be used by several threads at once, as long as no thread
  *   frees the handle meanwhile. A span may move between threads, but only one thread may use it at a time.
- * - Ownership. The caller owns the result of a function ..._new or ..._start until it passes it to ..._free or ..._end.
+ * - Ownership. The caller owns the result of a function ..._new or ..._start, and must pass it to ..._free or ..._end.
  *   Arguments are read within the call and never stored, except for `problem` and `user` of standpipe_options.
  * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After standpipe_free, they are
  *   no-ops.
  * - Texts end with a zero byte, or have an explicit length. They are UTF-8; invalid bytes are sent as U+FFFD.
  * - Full queue. New records are lost and counted as `not_enqueued`, and the caller never waits. With
- *   STANDPIPE_BLOCK_WHEN_FULL, or if a file or a variable says so, the caller waits for room instead.
+ *   STANDPIPE_BLOCK_WHEN_FULL, or if a configuration file or a variable demands it, the caller waits for room instead.
  * - Exit. Without standpipe_shutdown or standpipe_free, queued records are lost at the end of the process: the library
  *   registers nothing with atexit.
  * - Fork. A child process may use all handles. It starts its own threads at its first record. The parent sends the
@@ -164,7 +164,7 @@ static inline standpipe_attr standpipe_attr_bool(const char *key, bool value) {
     return attr;
 }
 
-/* A list of `len` elements; `kind` is STANDPIPE_BYTES or a later kind of the list above. */
+/* Makes an attribute with a list of `len` elements. `kind` is one of STANDPIPE_BYTES to STANDPIPE_MAP. */
 static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind, const void *ptr, size_t len) {
     standpipe_attr attr = standpipe_attr_of(key, kind);
     attr.value.as.list.ptr = ptr;
@@ -258,7 +258,7 @@ int32_t standpipe_start_from_toml(const char *text, size_t len, const standpipe_
                                   char **error);
 
 /* Sends all accepted records, and collects and sends the metrics. Returns STANDPIPE_INCOMPLETE if the budget was not
- * enough; *left is the number of remaining records. If `problem` calls this function, it sends nothing. */
+ * enough; *left is the number of remaining records. If `problem` calls this function, the function sends nothing. */
 int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t *left);
 
 /* With STANDPIPE_MANUAL: sends and retries, on this thread, the batches that are due. *next_ms is the time until the
@@ -268,27 +268,27 @@ int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t
  * time. Without STANDPIPE_MANUAL, it does nothing. */
 int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t *next_ms);
 
-/* Writes the current ledger. `ledger->size` must be set: only fields that both the caller's and the library's version
- * of the struct have are written. */
+/* Writes the current ledger. `ledger->size` must be set: the function writes only fields that exist in both the
+ * caller's and the library's version of the struct. */
 int32_t standpipe_get_ledger(const standpipe *telemetry, standpipe_ledger *ledger);
-/* Returns the ledger of each exporter and signal, with all reasons, as JSON. The caller frees *text. */
+/* Returns the ledger of each exporter and signal as JSON, with the counts by reason. The caller frees *text. */
 int32_t standpipe_ledger_json(const standpipe *telemetry, char **text);
 
 /* Sends all queued records, ends the threads and writes the final ledger. Returns within the budget plus 50 ms,
- * whatever the network does. Returns STANDPIPE_INCOMPLETE if records could not be sent, which the ledger counts as
- * dropped. A second call has no further effect. If `problem` calls this function, it only begins the shutdown and
- * returns at once. */
+ * whatever the network does. Returns STANDPIPE_INCOMPLETE if some records could not be sent; the ledger counts them as
+ * dropped. A second call has no further effect. If `problem` calls this function, the function only begins the shutdown
+ * and returns at once. */
 int32_t standpipe_shutdown(const standpipe *telemetry, uint32_t budget_ms, standpipe_ledger *ledger);
 
 /* Frees the handle. If the telemetry was not shut down, shuts it down with a budget of two seconds. Waits for a running
- * `problem`, so the caller must not hold a lock that `problem` takes. If `problem` itself calls this function, it does
- * not wait. */
+ * `problem`, so the caller must not hold a lock that `problem` takes. If `problem` itself calls this function, the
+ * function does not wait. */
 void standpipe_free(standpipe *telemetry);
 
 /* ---- Traces ---- */
 
-/* Makes a tracer for a part of the program, with its name and version. Keep the tracer: this call takes longer than a
- * span. */
+/* Makes a tracer for a part of the program, with the part's name and version. Keep the tracer: making one takes longer
+ * than a span. */
 standpipe_tracer *standpipe_tracer_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_tracer_free(standpipe_tracer *tracer);
 
@@ -352,8 +352,8 @@ typedef struct {
     uint64_t opaque[4];
 } standpipe_scope;
 
-/* Makes the span the thread's current span until the scope is left: it becomes the parent of spans that start without
- * one, and log records of the thread contain its ids. The previous content of the scope is overwritten. */
+/* Makes the span the thread's current span until the scope is left: spans that start without a parent become its
+ * children, and log records of the thread contain its ids. The previous content of the scope is overwritten. */
 int32_t standpipe_span_enter(standpipe_span *span, standpipe_scope *scope);
 /* Makes the context of these headers current. It replaces the thread's current span and baggage until the scope is
  * left. */
@@ -434,11 +434,11 @@ typedef struct {
     size_t n;             /* number of bounds */
 } standpipe_instrument_options;
 
-/* Makes an instrument, or another handle of an existing one. Returns NULL for an unknown kind. */
+/* Makes an instrument, or another handle of the same instrument if it exists. Returns NULL for an unknown kind. */
 standpipe_instrument *standpipe_instrument_new(const standpipe_meter *meter,
                                                const standpipe_instrument_options *options);
-/* Returns a handle with fixed attributes, for hot code: a measurement need not look them up. Measurements with this
- * handle accept no further attributes. Returns NULL if `instrument` already has fixed attributes. */
+/* Returns a handle with fixed attributes, for hot code: a measurement does not look up its series. Measurements with
+ * this handle accept no further attributes. Returns NULL if `instrument` already has fixed attributes. */
 standpipe_instrument *standpipe_instrument_bind(const standpipe_instrument *instrument, const standpipe_attr *attrs,
                                                 size_t n);
 void standpipe_instrument_free(standpipe_instrument *instrument);

@@ -1,7 +1,7 @@
-/* standpipe.h for C++17: the same functions, as classes in the namespace stp, because standpipe is a type in C. A
+/* standpipe.h for C++17: the same functions, as classes in the namespace stp (standpipe is the name of a type in C). A
  * handle is freed by its destructor, and a span ends with its scope, even if an exception leaves the scope. The rules of
- * standpipe.h apply. Only the texts and vectors of the caller throw, if there is no memory for them. If the telemetry
- * cannot be started, all objects made from it do nothing.
+ * standpipe.h apply. Only std::string and std::vector throw, if there is no memory for them. If the telemetry cannot be
+ * started, all objects made from it do nothing.
  *
  *     stp::options options;
  *     options.service = "shop";
@@ -25,7 +25,7 @@
 
 namespace stp {
 
-/* A key with a text, a number or a bool. It refers to the texts, so it must not outlive them. */
+/* An attribute: a key with a text, a number or a bool. It points to the caller's texts, so it must not outlive them. */
 struct attr : standpipe_attr {
     template <typename T>
     attr(std::string_view key_text, const T &content) noexcept : standpipe_attr{} {
@@ -182,14 +182,14 @@ public:
     tracer(const telemetry &from, const std::string &name, const std::string &version = {})
         : handle_(standpipe_tracer_new(from.get(), name.c_str(), version.c_str())) {}
     standpipe_tracer *get() const noexcept { return handle_.get(); }
-    /* Starts a child of the thread's current span. */
+    /* Starts a child of the thread's current span or, without one, the root of a new trace. */
     [[nodiscard]] span start(const std::string &name) const noexcept {
         return span(standpipe_span_start(get(), name.c_str(), nullptr));
     }
     [[nodiscard]] span start(const std::string &name, const span &parent) const noexcept {
         return span(standpipe_span_start(get(), name.c_str(), parent.get()));
     }
-    /* Sets `size` itself. */
+    /* The caller need not set `given.size`. */
     [[nodiscard]] span start(standpipe_span_options given) const noexcept {
         given.size = sizeof given;
         return span(standpipe_span_start_with(get(), &given));
@@ -246,7 +246,7 @@ class meter {
 public:
     meter(const telemetry &from, const std::string &name, const std::string &version = {})
         : handle_(standpipe_meter_new(from.get(), name.c_str(), version.c_str())) {}
-    /* `kind` is STANDPIPE_COUNTER or a later constant; `bounds` are the bucket bounds of a histogram. */
+    /* `kind` is a kind of instrument, such as STANDPIPE_COUNTER; `bounds` are the bucket bounds of a histogram. */
     [[nodiscard]] instrument make(int32_t kind, const std::string &name, const std::string &unit = {},
                                   const std::string &description = {}, const std::vector<double> &bounds = {}) const {
         standpipe_instrument_options raw{};

@@ -65,7 +65,7 @@ impl Aggregator {
         }
     }
 
-    /// Aggregates a measurement: bits of an `i64` if [`number`](Self::number) returns integers, otherwise of an `f64`.
+    /// Aggregates a measurement. `bits` are an `i64` if [`number`](Self::number) returns integers, otherwise an `f64`.
     #[inline]
     pub(super) fn update(&self, bits: u64) {
         match self {
@@ -140,7 +140,7 @@ impl Aggregator {
     /// Returns whether [`take`](Self::take) would return nothing.
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            // Only for cumulative series, which are never removed.
+            // Used only for cumulative series, which are never removed, even if they are empty.
             Self::IntSum(_) => false,
             Self::IntDelta(_, is_measured) => !is_measured.load(Ordering::Acquire),
             Self::FloatSum(sum) => sum.is_empty(),
@@ -346,7 +346,7 @@ impl<T: Mergeable> Striped<T> {
         Some(self.sum_up(|part| part.clone())).filter(|sum| !sum.is_empty())
     }
 
-    /// Returns the state, or `None` if it is empty, and starts anew.
+    /// Returns the state, or `None` if it is empty, and leaves all parts empty.
     fn take(&self) -> Option<T> {
         Some(self.sum_up(T::take)).filter(|sum| !sum.is_empty())
     }

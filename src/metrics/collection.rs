@@ -53,8 +53,8 @@ impl Reader {
         Self { registry, exporter }
     }
 
-    /// Returns whether the points of a collection include the measurements of earlier ones. An undelivered snapshot is
-    /// then redundant once there is a newer one.
+    /// Returns whether the points of a collection include the measurements of earlier collections. An undelivered
+    /// snapshot is then redundant once there is a newer one.
     pub(crate) fn is_cumulative(&self) -> bool {
         self.temporality() == Temporality::Cumulative
     }
@@ -266,7 +266,7 @@ fn framed<'a>(
     MetricFramer::begin(stream.head(descriptor), record, limits.less_scope(scope), forward)
 }
 
-/// Returns the period of a point. A gauge has a time without a start.
+/// Returns the period of a point. The point of a gauge has a time, but no start.
 fn covered(point_kind: PointKind, period: Period) -> Period {
     let start = if matches!(point_kind, PointKind::Gauge) { 0 } else { period.start };
     Period { start, ..period }

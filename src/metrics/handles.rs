@@ -77,7 +77,7 @@ macro_rules! handles {
                 }
 
                 /// Returns whether a measurement has an effect: an exporter sends metrics, and the views do not
-                /// [drop](crate::View::drop) this one. Check it before you compute an expensive value.
+                /// [drop](crate::View::drop) this metric. Check this before you compute an expensive value.
                 pub fn enabled(&self) -> bool {
                     !self.0.instrument.descriptor.streams.is_empty()
                 }
@@ -274,7 +274,7 @@ pub(super) mod sealed {
     pub(crate) type Pair<'a> = (&'a str, Value<'a>);
 
     pub trait Pairs {
-        /// Calls `take` with the pairs, without an allocation.
+        /// Calls `take` with the pairs. Arrays and slices need no allocation.
         fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R;
     }
 

@@ -38,8 +38,8 @@ pub(crate) struct Metadata {
     pub(crate) description: String,
 }
 
-/// Metadata that the program may set after it has created the instrument. Set under the fork lock, because a child
-/// continues to use it.
+/// Metadata that the program may set after it has created the instrument. Set under the fork lock: a `OnceLock` that
+/// another thread was setting during a fork would stay locked in the child.
 pub(crate) type LateMetadata = Arc<OnceLock<Metadata>>;
 
 /// Everything that identifies and describes an instrument when it is created.
@@ -92,9 +92,9 @@ impl Descriptor {
 pub(super) struct Instrument {
     pub(super) descriptor: Descriptor,
     pub(super) shared: Arc<MeterShared>,
-    /// True once a value was left out, which is reported once.
+    /// True once a value was left out. Only the first such value is reported.
     pub(super) has_refused: AtomicBool,
-    /// One storage per stream. Measurements from before a fork are sent by the parent.
+    /// One storage per stream. A forked child has new storages: the parent sends measurements from before the fork.
     storages: PerProcess<Box<[MetricStorage]>>,
     /// Series of the measurements without attributes. Only set if there is one stream, and the stream never removes
     /// series.
@@ -116,8 +116,8 @@ impl Instrument {
         storage.update(pairs, bits);
     }
 
-    /// Like [`update`](Self::update), compiled for each number of pairs, without loops over the pairs: three attributes
-    /// take 65 fewer instructions.
+    /// Like [`update`](Self::update), compiled for each number of pairs, without loops over the pairs. With three
+    /// attributes, this saves 65 instructions.
     #[inline(never)]
     pub(super) fn update_few<const N: usize>(&self, bits: u64, pairs: &[Pair<'_>; N]) {
         let series = match self.storages.original().map(|storages| &**storages) {

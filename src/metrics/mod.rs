@@ -31,7 +31,7 @@
 //
 // - `builder` and `handles`: the public instruments, and the measurements that they accept.
 // - `registry` finds an instrument by its name; `instrument` holds its descriptor and its storages.
-// - `stream`: one metric of an instrument for one exporter, after views.
+// - `stream`: one metric of an instrument for one exporter, after the views are applied.
 // - `storage`: the series of a stream, by temporality; `table` finds the series of a set of attributes.
 // - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
 // - `reservoir`: the exemplars of a series.
@@ -72,7 +72,7 @@ use crate::record::Scope;
 /// Makes the instruments of one scope. From [`Telemetry::meter`](crate::Telemetry::meter). Cheap to clone and to
 /// share.
 ///
-/// The same name returns the same instrument. In hot code, create an instrument once and keep it.
+/// Two calls with the same name return the same instrument. In hot code, create an instrument once and keep it.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();

@@ -219,8 +219,8 @@ impl Observable {
     /// Calls the callback, unless `callbacks` says to skip it, and exports the values for the exporter with this index.
     ///
     /// `sink` is called once per stream, with the pending points and whether there were more attribute sets than the
-    /// limit. It accepts points in order, and returns their number. Points that are not accepted stay pending if they
-    /// are deltas of a counter. All other values are observed again by the next collection.
+    /// limit. It accepts points in order, and returns the number of accepted points. Points that are not accepted stay
+    /// pending if they are deltas of a counter. All other values are observed again by the next collection.
     ///
     /// # Errors
     /// Returns an error if the callback panicked. Values that it observed before the panic are exported.

@@ -17,7 +17,7 @@ const MAX_INSTRUMENTS: usize = 10_000;
 /// The instruments of one [`Telemetry`](crate::Telemetry).
 pub(crate) struct Registry {
     pub(super) shared: Arc<MeterShared>,
-    // Locked only under the fork lock, because a child continues to use it.
+    // Locked only under the fork lock, so that a forked child never inherits a locked mutex.
     instruments: Mutex<Instruments>,
 }
 
@@ -171,7 +171,7 @@ fn differs_in_advice(known: &Descriptor, new: &Descriptor) -> bool {
         || new.limit.is_some() && new.limit != known.limit
 }
 
-/// Returns the message about two instruments whose metrics have the same name, with the view that renames one of them.
+/// Returns the message about two instruments whose metrics have the same name. It suggests a view that renames one.
 fn conflict(name: &str, known: &Descriptor, new: &Descriptor) -> String {
     let described = |one: &Descriptor, other: &Descriptor| {
         let unit = match one.unit() {
@@ -204,7 +204,7 @@ pub(super) struct MeterShared {
     pub(super) exemplars: ExemplarFilter,
     /// Random seed of the hashes of attributes, so that an attacker cannot cause collisions.
     pub(super) seed: u64,
-    // Locked only under the fork lock, because a child continues to use it.
+    // Locked only under the fork lock, so that a forked child never inherits a locked mutex.
     misuses: Mutex<Misuses>,
     /// Called at the first measurement in a forked child.
     pub(super) start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,

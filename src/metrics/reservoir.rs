@@ -3,11 +3,11 @@
 //! A [`Reservoir`] keeps a uniform sample of the measurements that are offered to it between two collections: an
 //! explicit histogram keeps one measurement per bucket, an exponential histogram up to 20, everything else one. It
 //! draws no random number per measurement. When a sample keeps a measurement, it draws the number of measurements to
-//! skip before it keeps another (exact for a sample of one, algorithm L for a larger sample). So an offered measurement
-//! usually only decrements a counter.
+//! skip before it keeps the next one (by a closed formula for a sample of one, by algorithm L for a larger sample). So
+//! an offered measurement usually only decrements a counter.
 //!
 //! The counter is decremented by a load and a store. If two threads decrement it at once, one more measurement is
-//! skipped. No thread waits for a sample: a measurement that finds it locked is skipped as well.
+//! skipped. No thread waits for a sample: a measurement that finds its sample locked is skipped as well.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};

@@ -49,7 +49,7 @@ pub(super) struct PendingPoint {
 impl PendingPoint {
     /// Takes the value of a series, and keeps the series from being forgotten. Returns `None` if there is no value.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
-        // Bind under the lock of the table, so that `forget_idle` does not run meanwhile; later it spares the series.
+        // Bind under the table's lock, so that `forget_idle` does not run meanwhile. Later, it keeps bound series.
         let held = read(table);
         series.bind();
         drop(held);
@@ -88,7 +88,7 @@ impl Drop for PendingPoint {
 }
 
 impl MetricStorage {
-    /// Makes the series of a table. Attributes whose keys are not kept are removed from measurements first.
+    /// Makes the storage of a table's series. Attributes whose keys are not kept are removed from measurements first.
     pub(super) fn new(
         table: Table,
         temporality: AggregationTemporality,
@@ -219,7 +219,7 @@ impl BoundStream {
         self.series.update_reduced(bits, &|| self.removed.clone());
     }
 
-    /// Aggregates a measurement by `aggregate`, which returns the index of its sample of exemplars, and its bits.
+    /// Calls `aggregate`, which aggregates a measurement, and returns the index of its exemplar sample and its bits.
     #[cfg(feature = "metrics")]
     pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> (usize, u64)) {
         let (sample, bits) = aggregate(&self.series.aggregator);
@@ -246,7 +246,7 @@ pub(super) fn kept_set(keys: Option<&KeySelection>, pairs: &[Pair<'_>]) -> Attri
     AttributeSet::new(pairs.iter().copied().filter(is_kept))
 }
 
-/// Calls `take` with the pairs whose keys are kept. Allocates if there are many.
+/// Calls `take` with the pairs whose keys are kept. Allocates if there are more than eight.
 fn with_kept(keys: Option<&KeySelection>, pairs: &[Pair<'_>], take: impl FnOnce(&[Pair<'_>])) {
     let Some(keys) = keys else { return take(pairs) };
     let (mut few, mut count) = ([("", Value::Bool(false)); 8], 0);

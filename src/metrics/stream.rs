@@ -17,7 +17,7 @@ use crate::record::{
 /// per exporter; otherwise the instrument has one stream per exporter.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
-    /// Index of the exporter among those of metrics.
+    /// Index of the exporter among the exporters of metrics.
     pub(super) exporter: usize,
     /// Name and description of the view, if it sets them.
     name: Option<String>,

@@ -37,7 +37,7 @@ pub(super) struct Table {
     buckets: OnceLock<Buckets>,
     /// The overflow series, for measurements beyond the limit.
     overflow: OnceLock<Arc<Series>>,
-    /// All series in the order of their creation. Locked while one is added.
+    /// All series in the order of their creation. Locked while a series is added.
     all: Mutex<Vec<Arc<Series>>>,
     /// True if idle series were already removed to make room since the last collection. A second removal would rarely
     /// find any.
@@ -122,13 +122,13 @@ impl Table {
         }
     }
 
-    /// Removes all idle series: nothing was measured, and no handle is bound to them. The result must be dropped while
-    /// no lock is held.
+    /// Removes all idle series, which have no measurements, and to which no handle is bound. The result must be dropped
+    /// while no lock is held.
     #[must_use]
     pub(super) fn forget_idle(&mut self) -> RemovedSeries {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
         for series in &*all {
-            // Decide once per series: a handle may be dropped at any time.
+            // Decide once per series: a second check may differ, because a handle may be dropped at any time.
             series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
         }
         let mut forgotten = RemovedSeries::default();
@@ -400,7 +400,7 @@ pub(super) struct Series {
     bound: AtomicU32,
     /// True if its table has removed it. Used only by the thread that removes series.
     pub(super) is_forgotten: AtomicBool,
-    /// Time of the first measurement, or of the first binding. A cumulative series counts from it.
+    /// Time of the first measurement, or of the first binding. A cumulative series counts from this time.
     pub(super) since: u64,
 }
 

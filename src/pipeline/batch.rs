@@ -1,8 +1,9 @@
 //! Batching: chooses the records of the next request, and frames them as OTLP. Pure: no I/O, no clock.
 //!
-//! A request is a sequence of byte slices: framing (resource, scope, message headers) that is written here, and
-//! records that stay in the chunks in which they came through the queue. Only a chunk that is split between two
-//! requests is copied, once. Records are grouped by resource and scope; within a scope they keep their order.
+//! A request is a sequence of byte slices: framing (resource, scope, message headers) that is written here, and records
+//! that stay in the chunks in which they came through the queue. A record is copied only if the rest of its chunk goes
+//! into a later request, or if its request is divided. Records are grouped by resource and scope; within a scope they
+//! keep their order.
 //!
 //! ```text
 //! body():  [resource header, resource, scope header, scope] [records] [records] [scope header, scope] [records] …
@@ -35,7 +36,7 @@ pub(crate) struct Backlog {
     snapshot: VecDeque<Box<Chunk>>,
 }
 
-/// The next element of the backlog.
+/// The next batch of the backlog, or records to drop before it.
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(Batch),
@@ -62,7 +63,7 @@ pub(crate) struct Batch {
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
     /// For a half of a divided batch, the chunks from which its records were copied. All halves share them. The flight
-    /// recorder keeps these chunks until the last half is settled: that half then holds the only reference.
+    /// recorder keeps these chunks until the last half is settled, which is the half with the only reference.
     copied_from: Option<Arc<VecDeque<Box<Chunk>>>>,
 }
 
@@ -124,12 +125,13 @@ impl Backlog {
         self.chunks.iter().filter(|chunk| chunk.is_recorded()).map(|chunk| contents(chunk).0).sum()
     }
 
-    /// Removes all chunks. Returns the number of records and bytes of each.
+    /// Removes all chunks. Returns the number of records and of bytes in each chunk.
     pub(crate) fn write_off(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).chain(self.chunks.drain(..)).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// Removes the chunks that the worker has collected itself. Returns the number of records and bytes of each.
+    /// Removes the metrics that the worker has collected itself. Returns the number of data points and of bytes per
+    /// chunk.
     pub(crate) fn write_off_snapshot(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).map(|chunk| contents(&chunk)).collect()
     }
@@ -225,7 +227,7 @@ impl Batch {
         Self::assemble(chunk.signal(), origin, plan, VecDeque::from([chunk]))
     }
 
-    /// Decodes the request in an entry of the spool. Returns `None` if it is malformed.
+    /// Decodes the request in an entry of the spool. Returns `None` if the request is malformed.
     pub(crate) fn of_spool(signal: Signal, origin: Origin, request: &[u8]) -> Option<Self> {
         let chunk = Chunk::of_request(signal, request)?;
         Some(Self::of_chunk(origin, Box::new(chunk), &[]))
@@ -295,8 +297,8 @@ impl Batch {
         self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames).nth(1).is_some()
     }
 
-    /// Divides the request into two with about half of the records each, for a collector that rejects this one as too
-    /// large. Returns the request itself if it [is lost](Self::is_lost).
+    /// Divides a request that is too large into two requests with about half of the records each. Returns the undivided
+    /// request if it [is lost](Self::is_lost).
     pub(crate) fn halve(self, resource: &[u8]) -> Vec<Batch> {
         let mut halves = [0, 1].map(|_| (0, Box::new(Chunk::with_capacity(self.signal, 0))));
         let mut bytes_left = self.queued_bytes;
@@ -304,8 +306,8 @@ impl Batch {
             for frame in self.records_of(group).flat_map(frames) {
                 let more = records_in(self.signal, frame);
                 bytes_left -= frame.len();
-                // Neither half may be empty: the first frame goes into the first half whatever its size, the last
-                // into the second.
+                // Neither half may be empty: the first frame goes into the first half whatever its size, and the last
+                // frame into the second half.
                 let is_second = halves[1].0 > 0
                     || halves[0].0 > 0 && (bytes_left == 0 || (halves[0].0 + more) as u64 > self.records / 2);
                 let (records, chunk) = &mut halves[usize::from(is_second)];
@@ -348,7 +350,7 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     fn new(settings: &BatchSettings, usual_bytes: usize, max_bytes: usize, resource: &'a [u8]) -> Self {
         let first_room = settings.bytes;
-        // `usual_bytes` does not include the resource.
+        // `usual_bytes` limits the records only, so the resource is added.
         let usual_bytes = usual_bytes.saturating_add(MAX_HEADER_BYTES + resource.len());
         let room = first_room.min(usual_bytes).min(max_bytes);
         let max_records = settings.records;
@@ -363,7 +365,7 @@ impl<'a> Plan<'a> {
             let max_records = self.max_records - self.records;
             let mut fitting = chunk.fitting(run, max_records, self.room.saturating_sub(overhead));
             if fitting.0 == 0 && self.records == 0 {
-                // The first record is large. Take only its frame, as a request by itself.
+                // The first record exceeds the usual limit. Its frame becomes a request by itself.
                 let alone = chunk.first_frame().0.min(max_records);
                 fitting = chunk.fitting(run, alone, self.first_room.saturating_sub(overhead));
             }
@@ -399,7 +401,8 @@ impl<'a> Plan<'a> {
         Some(Box::new(chunk.copy_bytes(start, end)))
     }
 
-    /// Returns the framing bytes of a new scope, including its resource if that is new to the request.
+    /// Returns the number of framing bytes that a new scope adds, with its resource if the request does not have it
+    /// yet.
     fn overhead(&self, scope: &Scope) -> usize {
         let of_scope = MAX_HEADER_BYTES + scope.field().len();
         match self.groups.iter().any(|group| group.has_resource_of(scope)) {

@@ -13,7 +13,8 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Must be called before every wait in code that a simulation can run. In a simulation, lets time pass to `until`, or
-/// until `is_over` returns true, whichever is earlier, so that the wait itself ends at once. Otherwise does nothing.
+/// until `is_over` returns true if that is earlier, so that the wait itself ends at once. Outside of a simulation, does
+/// nothing.
 #[inline]
 pub(crate) fn before_wait(until: Option<Instant>, is_over: impl Fn() -> bool) {
     #[cfg(test)]

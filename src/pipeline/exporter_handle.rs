@@ -30,10 +30,11 @@ use crate::{pipeline::problems::ProblemReporter, problem::ProblemHook, problem::
 
 /// Bytes of a request besides its records and the resource: the headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
-/// Size from which a metric is framed in parts, so that a request that a collector rejects as too large can be divided.
+/// Largest frame of a metric. A larger metric gets several frames, because a request that is too large for the
+/// collector can only be divided between frames.
 const MAX_METRIC_FRAME_BYTES: usize = 64 << 10;
 
-/// Slots of the flight recorder, per signal, for 32 chunks that are open or being sent in addition to a full queue.
+/// Slots of the flight recorder, per signal, in addition to a full queue: for 32 chunks that are open or being sent.
 const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
 /// Time after which callers give up on a worker thread that has not begun to run. See [`WorkerStart`].
@@ -72,14 +73,14 @@ impl ExporterSpec {
         let largest = self.largest_record();
         FrameLimits {
             bytes: largest.min(MAX_METRIC_FRAME_BYTES),
-            // At most a quarter of the queue, so that a frame finds room even while callers keep enqueuing records.
+            // At most a quarter of the queue, so that a frame gets room even while callers keep enqueuing records.
             points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
             largest,
         }
     }
 
-    /// Opens the transport and the spool. Both may call the program's loggers, so no lock may be held. Records that the
-    /// loggers emit are suppressed.
+    /// Opens the transport and the spool. Opening the transport may call the program's loggers, so no lock may be held.
+    /// Records that these loggers emit are suppressed.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
         let resource = (self.resource)();
         Prepared {
@@ -92,7 +93,7 @@ impl ExporterSpec {
     }
 
     /// Returns the size of the flight recorder, in slots: for each signal a full queue, [`SPARE_SLOTS`], and a quarter
-    /// of the queue, because each chunk leaves less than one slot unused and freed chunks leave gaps.
+    /// of the queue, which covers unused parts of slots, and gaps between chunks.
     fn slots(&self) -> usize {
         self.signals() * (self.queue.bytes / Chunk::SLOT_BYTES * 5 / 4 + SPARE_SLOTS)
     }
@@ -159,17 +160,17 @@ impl RecordFilter {
 
 type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 
-/// A running exporter. Records enter here; the worker is controlled from here.
+/// A running exporter: callers enqueue records here, and control its worker.
 pub(crate) struct ExporterHandle {
     name: String,
     pub(crate) filter: RecordFilter,
-    /// One queue per signal, so that a signal whose collector fails takes no room from the others.
+    /// One queue per signal, so that a signal whose collector fails takes no room from the other signals.
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Stop>,
-    /// A clone of `stop`, stored when a stop is requested. The function that is called when the worker ends also holds
-    /// this cell, so the channel stays connected even if the handle is dropped earlier. A disconnected channel makes
-    /// the worker stop at once, without time to send.
+    /// A clone of `stop`, stored when a stop is requested. The function that is called when the worker ends shares this
+    /// cell, so the channel stays connected until then, even if the handle is dropped. A disconnected channel would
+    /// make the worker stop at once, without time to send.
     stopped: Arc<OnceLock<Sender<Stop>>>,
     flush: Weak<NextFlush>,
     /// A message on this channel wakes the worker.
@@ -239,7 +240,7 @@ impl ExporterHandle {
         let mut reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner);
         reporter.driver = spec.driver;
         let reporter = Arc::new(reporter);
-        // The caller holds the fork lock, so the hook must not run: the worker's first step reports the problems.
+        // The caller holds the fork lock, so the hook must not run here. The worker's first step reports the problems.
         reporter.hold_back(true);
         let spool = spool.unwrap_or_else(|error| {
             let what = format!("records do not survive this process: {error}");
@@ -282,7 +283,7 @@ impl ExporterHandle {
         let own_stopped = Arc::clone(&stopped);
         let on_end = move || {
             // The worker closes its own counters: a stop that is called on the worker's thread neither waits for the
-            // worker's end nor closes them.
+            // worker's end nor closes the counters.
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
@@ -339,7 +340,7 @@ impl ExporterHandle {
         self.recorder.as_ref()?.take_open_span()
     }
 
-    /// Simulates that the process is killed: the contents of the flight recorder stay there.
+    /// Simulates that the process is killed: the flight recorder keeps its contents.
     #[cfg(test)]
     pub(crate) fn abandon(&self) {
         self.recorder.iter().for_each(|recorder| recorder.abandon());
@@ -433,13 +434,13 @@ impl ExporterHandle {
         let is_in_the_way = |current_attempt| {
             Signal::ALL.into_iter().any(|signal| signal != current_attempt && is_waiting(signal))
         };
-        // Closing a connection may be logged, and a bridged logger would emit a record.
+        // Suppress records: closing a connection may be logged, and a bridged logger would emit the message.
         self.current_attempt.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
     }
 
-    /// Ends the current attempt, at once if the network permits.
+    /// Ends the current attempt, if the transport can be interrupted, and all later ones.
     pub(crate) fn interrupt(&self) {
-        // Closing a connection may be logged, and a bridged logger would emit a record.
+        // Suppress records: closing a connection may be logged, and a bridged logger would emit the message.
         context::suppress_instrumentation(|| (self.interrupt)());
     }
 
@@ -455,7 +456,7 @@ impl ExporterHandle {
     }
 
     /// Waits for the end of the worker. Returns false if the worker is still running at the deadline. Gives up earlier
-    /// on a worker that has not begun to run in time.
+    /// if the worker's thread has not begun to run in time.
     pub(crate) fn wait_for_end(&self, deadline: Instant) -> bool {
         let due = self.start.limit().filter(|due| *due < deadline);
         let has_ended = due.is_some_and(|due| self.ends_by(due));
@@ -467,7 +468,7 @@ impl ExporterHandle {
         let has_ended = || self.ended.try_recv() == Err(TryRecvError::Disconnected);
         clock::before_wait(Some(deadline), has_ended);
         let time = deadline.saturating_duration_since(clock::now());
-        // Look again: the end of the worker must be noticed even if the deadline is in the past.
+        // Look once more, so that the end of the worker is noticed even if the deadline is in the past.
         self.ended.recv_timeout(time).is_err_and(|error| error.is_disconnected()) || has_ended()
     }
 }

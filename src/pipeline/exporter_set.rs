@@ -57,7 +57,6 @@ impl ProviderSpec {
     }
 }
 
-/// The reason why an exporter could not be started.
 #[derive(Debug)]
 pub(crate) enum StartError {
     NoThread(io::Error),
@@ -117,8 +116,8 @@ impl ExporterSet {
         self.spec.exporters.is_empty()
     }
 
-    /// Warns that a probability sampler has decided about a trace whose id a remote caller may not have chosen at
-    /// random.
+    /// Warns that a remote caller may not have chosen its trace id at random, although the probability sampler relies
+    /// on that.
     pub(crate) fn warn_of_unpromised_randomness(&self) {
         let queue = self.handles().iter().find_map(|handle| handle.queue(Signal::Traces));
         let message = "a caller does not promise that its trace ids are random, so the probability sampler may record \
@@ -132,7 +131,7 @@ impl ExporterSet {
         self.min_severity.max(of_scope.map_or(0, |(_, least)| least.number()))
     }
 
-    /// Reserves slots of the flight recorders in which an open span survives the process.
+    /// Reserves a slot in each flight recorder, so that an open span survives the end of the process.
     pub(crate) fn open_span_slots(&self) -> Vec<OpenSpanSlot> {
         // Check the settings before `takers` is called: in a forked child, that call starts the exporters.
         if !self.spec.exporters.iter().any(|exporter| exporter.spool.open_spans) {
@@ -142,7 +141,6 @@ impl ExporterSet {
         takers.filter_map(ExporterHandle::take_open_span).collect()
     }
 
-    /// Returns whether baggage entries are copied into attributes.
     pub(crate) fn has_baggage_attributes(&self) -> bool {
         !self.spec.baggage_attributes.is_empty()
     }
@@ -390,10 +388,11 @@ pub(crate) fn flush(exporter_sets: &[&ExporterSet], deadline: Instant) -> FlushO
 
 /// Drives the exporters that have no thread: does their due work on this thread, and begins nothing after `until`.
 ///
-/// Returns the time at which more work will be due. `first` selects the exporter to begin with. The caller changes it
-/// with each call, so that a slow exporter cannot starve the others.
+/// Returns the time at which more work will be due. `first` selects the exporter to begin with. The caller changes
+/// `first` with each call, so that a slow exporter cannot starve the others.
 pub(crate) fn pump(exporter_sets: &[&ExporterSet], first: usize, until: Instant) -> Option<Instant> {
-    // This call comes from code of the program that a worker has called, so this thread is already driving that worker.
+    // A worker on this thread has called code of the program, which calls `pump`. So this thread already drives that
+    // worker.
     if context::may_be_suppressed() {
         return None;
     }
@@ -449,7 +448,7 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
 /// Closes the counters of all exporters that end by the deadline, and returns the others.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
     let running = || exporter_sets.iter().flat_map(|exporters| exporters.running());
-    // A worker that an earlier stop gave up on is not waited for again.
+    // Do not wait again for a worker that an earlier stop has given up.
     let open = || running().filter(|handle| !handle.is_stopped());
     manual::drive(open().filter_map(ExporterHandle::end_goal).collect(), deadline, deadline);
     let (ended, late): (Vec<_>, Vec<_>) = open().partition(|handle| handle.wait_for_end(deadline));

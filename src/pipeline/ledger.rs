@@ -43,7 +43,7 @@ pub(crate) use counters::{Counters, Handover, NotEnqueuedReason, Outcome};
 /// The outcome of all records, by exporter.
 ///
 /// Returned by [`Telemetry::shutdown`](crate::Telemetry::shutdown) and, at any time, by
-/// [`Telemetry::ledger`](crate::Telemetry::ledger). A record that goes to two exporters is counted by both.
+/// [`Telemetry::ledger`](crate::Telemetry::ledger). A record that goes to two exporters is counted for both.
 ///
 /// These are not counted, because they never become records of an exporter:
 ///
@@ -229,7 +229,7 @@ impl Counts {
     }
 }
 
-/// The name under which a count is shown, and its field.
+/// The name under which a count is shown, and the function that returns its field.
 type NamedCount = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// Every count, in the order in which they are shown. The first two are shown even if they are 0.
@@ -285,8 +285,8 @@ pub struct Dropped {
     pub refused: u64,
     /// The batch could not be delivered within [`give_up_after`](crate::Exporter::give_up_after).
     pub gave_up: u64,
-    /// Too large for the collector even alone in a request, or, with their scope, larger than
-    /// [`batch_bytes`](crate::Exporter::batch_bytes).
+    /// Too large for the collector even alone in a request, or larger than
+    /// [`batch_bytes`](crate::Exporter::batch_bytes) together with their scope.
     pub too_large: u64,
     /// Not delivered before the end of the shutdown, which ends early if the collector cannot be reached.
     pub shutdown: u64,
@@ -314,15 +314,15 @@ pub struct NotEnqueued {
     pub queue_full: u64,
     /// Larger than the maximum size of a request or of the queue.
     pub too_large: u64,
-    /// Emitted after the shutdown, collected too late for it, or exported by the OpenTelemetry SDK after the bridge's
-    /// exporter was shut down.
+    /// Emitted after the shutdown, collected too late to be sent in the shutdown, or exported by the OpenTelemetry SDK
+    /// after the bridge's exporter was shut down.
     pub after_shutdown: u64,
     /// Emitted on the thread of an exporter of the same telemetry, for example in a
     /// [hook](crate::Config::on_problem).
     pub suppressed: u64,
     /// Emitted in a forked child that could not start the exporter's thread.
     pub no_worker: u64,
-    /// Never finished, because a value of the program panicked while a bridge formatted it.
+    /// Never finished, because code of the program panicked while a bridge formatted a value.
     pub panicked: u64,
 }
 

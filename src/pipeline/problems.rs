@@ -29,7 +29,7 @@ struct Held {
 }
 
 impl Gate {
-    /// Counts an occurrence. If it is to be reported, returns the number of occurrences since the last report.
+    /// Counts an occurrence. If a report is due, returns the number of occurrences since the last report.
     fn pass(&mut self, signal: Signal, kind: ProblemKind, now: Instant) -> Option<u64> {
         let held = &mut self.0[signal as usize][kind as usize];
         held.since += 1;
@@ -56,7 +56,7 @@ pub(crate) struct ProblemReporter {
     held: Mutex<Vec<Problem>>,
     /// True while all problems are held back.
     holds_back: AtomicBool,
-    /// Signals for which it was reported that the collector does not accept them.
+    /// For each signal, true after a report that the collector does not accept the signal.
     not_taken: [AtomicBool; Signal::COUNT],
 }
 
@@ -125,8 +125,8 @@ impl ProblemReporter {
         self.pass_on(Problem { is_unaccounted, ..problem });
     }
 
-    /// Reports that the collector does not accept a signal. Reported once, because the cause is the configuration and
-    /// lasts.
+    /// Reports that the collector does not accept a signal. Does so only once, because the cause is a setting, which
+    /// does not change.
     pub(crate) fn report_not_taken(&self, signal: Signal, reason: &str) {
         if !self.not_taken[signal as usize].swap(true, Ordering::Relaxed) {
             let name = signal.name();
@@ -136,8 +136,7 @@ impl ProblemReporter {
         }
     }
 
-    /// Notes that the collector accepts the signal. If the collector later stops accepting it, that is
-    /// reported again.
+    /// Notes that the collector accepts the signal, so that a later rejection of the signal is reported again.
     pub(crate) fn note_taken(&self, signal: Signal) {
         self.not_taken[signal as usize].store(false, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
 //! The retry policy: maps a verdict to the next step (done, try again, divide, drop, or give up). Pure: no I/O, no
 //! clock.
 //!
-//! Delays follow exponential back-off with full jitter. A delay that the server names (`Retry-After`, `RetryInfo`) is
-//! used instead if it is longer, or if it follows the first attempt.
+//! Delays follow exponential back-off with full jitter. If the server names a delay (`Retry-After`, `RetryInfo`), the
+//! longer of the two delays applies. After the first attempt, the server's delay applies in any case.
 //!
 //! This module does not decide which answers of a collector may be retried: the transport turns each answer into a
 //! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/response/mod.rs`, and that of gRPC
@@ -47,7 +47,7 @@ pub(crate) struct Pause {
     pub(crate) is_last: bool,
 }
 
-/// The attempt on which [`next_step`] decides.
+/// The attempt after which [`next_step`] decides what to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
     /// Number of consecutive attempts of this signal, including this one, that did not reach the server, that a proxy
@@ -105,7 +105,7 @@ pub(crate) fn next_step(
     let requested = match verdict {
         Verdict::Accepted => return NextStep::Done { rejected: 0 },
         Verdict::AcceptedPartly { rejected, .. } => {
-            // A server may claim to have rejected more records than it was sent.
+            // A server may claim to have rejected more records than it received.
             return NextStep::Done { rejected: (*rejected).min(attempt.records) };
         }
         Verdict::Refused { .. } | Verdict::NotTaken { .. } => return NextStep::DropRefused,
@@ -117,8 +117,8 @@ pub(crate) fn next_step(
     let requested = requested.map(|requested| requested.min(settings.max_retry_after));
     let back_off = back_off(settings, attempt);
     // The pause that the server asked for, or the back-off if that is longer. Between the first and the second attempt,
-    // the server's pause is used even if it is shorter than the back-off, or zero. If a server asks for a zero pause
-    // again, the back-off applies: otherwise it would get thousands of requests per second.
+    // the server's pause is used even if it is shorter than the back-off, or zero. If the server asks for a zero pause
+    // again, the back-off applies: otherwise the server would get thousands of requests per second.
     let (time, by_server) = match requested {
         _ if matches!(verdict, Verdict::ProxyRefused { .. }) => (attempt.proxy_pause, true),
         Some(requested) if requested >= back_off || attempt.number <= 1 => (requested, true),
@@ -314,7 +314,7 @@ mod tests {
         let paused =
             |minutes: u64| Attempt { proxy_pause: Duration::from_secs(60 * minutes), ..attempt(1, now) };
         assert_eq!(step(&paused(2), &refused, now), NextStep::TryAgain(asked(Duration::from_secs(120))));
-        // The pause is cut at the `give-up-after` of five minutes, because the batch would not be sent after that.
+        // The pause is cut at the `give-up-after` of five minutes, because the batch is not sent later than that.
         let cut = Pause { time: Duration::from_secs(300), by_server: true, is_last: true };
         assert_eq!(step(&paused(8), &refused, now), NextStep::TryAgain(cut));
         let last = Attempt { is_last: true, ..paused(3) };

@@ -2,18 +2,18 @@
 //!
 //! In a *round*, the worker drains the queue of a signal and sends its records. [`Throttle`] spaces the rounds of one
 //! signal. [`FairShare`] is a fair scheduler over signals, like the virtual run time of a thread scheduler: the signal
-//! that has used the least time is next. It shares time and not attempts, because one slow attempt may take as long as
-//! a thousand others.
+//! that has used the least time is next. The signals share time and not attempts, because one slow attempt may take as
+//! long as a thousand others.
 
 use std::time::{Duration, Instant};
 
 use crate::config::PaceSettings;
 use crate::record::Signal;
 
-/// Shortest time between two rounds, unless the queue is about to fill up. Without it, the worker would wake for
-/// every record, and each wake-up costs the caller more than the record itself.
+/// Shortest time between two rounds, unless the queue is about to fill up. Without this minimum, the worker would wake
+/// for every record, and each wake-up costs the caller more than the record itself.
 const MIN_REST: Duration = Duration::from_millis(1);
-/// Longest wait, one year. Adding a longer one to an `Instant` could overflow.
+/// Longest wait, one year. Adding a longer wait to an `Instant` could overflow.
 const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 const COUNT: usize = Signal::COUNT;
 
@@ -26,7 +26,7 @@ pub(crate) struct Throttle {
 /// The queued records, as far as they matter for the next round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Time at which the worker first saw them.
+    /// Time at which the worker first saw these records.
     pub(crate) since: Instant,
     /// True if there are enough records for a whole request.
     pub(crate) full_batch: bool,
@@ -92,9 +92,9 @@ impl FairShare {
         (0..COUNT).filter(|index| due[*index]).min_by_key(|index| self.spent[*index])
     }
 
-    /// Returns how long an attempt may take in a stop whose remaining time is `left`. All signals that have records
-    /// get the same total, and the result is the part of that total that this signal has not used. The result is at
-    /// least an equal part of `left`, because the other signals may be in a back-off and may not use their parts.
+    /// Returns how long an attempt may take in a stop whose remaining time is `left`. The used and the remaining time
+    /// are divided equally among the signals with records. The result is the unused part of this signal's share, but at
+    /// least an equal part of `left`, because the other signals may be in a back-off and not use their parts.
     pub(crate) fn share(&self, index: usize, has_records: [bool; COUNT], left: Duration) -> Duration {
         let sharers = || (0..COUNT).filter(|other| *other == index || has_records[*other]);
         let count = sharers().count() as u32;

@@ -1,9 +1,9 @@
 //! Exports the state of the pipeline as metrics, with the names of OpenTelemetry's semantic conventions for SDK metrics
 //! (`otel.sdk.*`).
 //!
-//! Callbacks read the values from the ledger when the metrics are collected. Durations are measured by the worker,
-//! which passes each event to an [`Observer`]. [`SpanCounts`] counts started spans, so with self-observation no span
-//! starts on a fast path.
+//! Callbacks read the values from the ledger when the metrics are collected. The worker measures durations, and passes
+//! each event to an [`Observer`]. With self-observation, every span starts on the slow path, which counts the span in
+//! [`SpanCounts`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ pub(crate) const SCOPE: &str = "standpipe";
 /// Receives the events of one exporter's worker.
 pub(crate) type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
 
-/// The end of an export, with all its attempts, or of a collection of metrics.
+/// The end of an export (all attempts together), or of a collection of metrics.
 pub(crate) struct Observed<'a> {
     /// `None` for a collection.
     pub(crate) signal: Option<Signal>,
@@ -126,7 +126,7 @@ fn observer(meter: &Meter, number: usize, exporter: Exporter) -> Observer {
     })
 }
 
-/// Registers the metrics whose values are read from the ledger. Nothing is observed after the exporter sets are
+/// Registers the metrics whose values are read from the ledger. The metrics have no values once the exporter sets are
 /// dropped. `live` returns the number of open sampled spans.
 pub(crate) fn observe(
     exporter_sets: &[Weak<ExporterSet>],
@@ -208,8 +208,8 @@ fn observe_spans(meter: &Meter, counts: Arc<SpanCounts>, live: impl Fn() -> u64 
     });
 }
 
-/// Function that returns the values of a metric, each with its `error.type`, which is empty for successes and for
-/// levels such as the length of a queue.
+/// Function that returns the values of a metric, each with its `error.type`. The `error.type` is empty for successes,
+/// and for levels such as the length of a queue.
 type Values = fn(&Exporter, &Counts, &Handover) -> Vec<(String, u64)>;
 
 fn level(level: u64) -> Vec<(String, u64)> {
@@ -229,8 +229,8 @@ fn exported(_: &Exporter, counts: &Counts, handover: &Handover) -> Vec<(String, 
         (Outcome::Refused, "refused", dropped.refused),
         (Outcome::GaveUp, "timeout", dropped.gave_up),
         (Outcome::TooLarge, "too_large", dropped.too_large),
-        // Superseded data points are not lost, so the ledger's count is not a failure. Failed attempts to export them
-        // are listed below with their causes.
+        // Superseded data points are not lost, so their count in the ledger is not a failure. Failed attempts to export
+        // them are listed below with their causes.
         (Outcome::Superseded, "superseded", 0),
         (Outcome::WorkerPanicked, "panic", dropped.worker_panicked),
         (Outcome::Expired, "expired", dropped.expired),
@@ -269,8 +269,8 @@ enum Component {
 }
 
 impl Component {
-    /// Calls `take` with the attributes of the component and with `more`. `number` is the exporter's position in the
-    /// ledger.
+    /// Calls `take` with one list: the attributes of the component, and `more`. `number` is the exporter's position in
+    /// the ledger.
     fn attributes(
         self,
         signal: Signal,
@@ -314,14 +314,14 @@ struct Watch {
 
 impl Watch {
     /// Returns the number of log records that were emitted. Each exporter that takes logs counts every log record of
-    /// its provider, so the largest count of a provider is the number of its records.
+    /// its provider, so the largest count among the provider's exporters is the number that the provider emitted.
     fn created_logs(&self) -> u64 {
         let emitted = |logs: Counts| logs.accepted + logs.not_enqueued.total() + logs.filtered;
         let ledgers = self.exporter_sets.iter().filter_map(Weak::upgrade).map(|set| set.ledger());
         ledgers.filter_map(|ledger| ledger.iter().map(|exporter| emitted(exporter.logs)).max()).sum()
     }
 
-    /// Observes the values of all exporters of a signal. Reasons without failures have no series.
+    /// Observes the values of all exporters of a signal. Omits each `error.type` whose count is 0.
     fn observe(
         &self,
         signal: Signal,
@@ -331,7 +331,7 @@ impl Watch {
     ) {
         for set in self.exporter_sets.iter().filter_map(Weak::upgrade) {
             for handle in set.running() {
-                // Read the handover first, so that the ledger counts each of its records as accepted.
+                // Read the handover first, so that the ledger counts each record of the handover as accepted.
                 let (handover, ledger) = (handle.handover(signal), handle.ledger());
                 let is_it =
                     |exporter: &Exporter| exporter.signals.contain(signal) && exporter.name() == ledger.name;

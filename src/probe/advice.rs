@@ -51,7 +51,7 @@ pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
 pub(super) struct Target<'a> {
     /// Addresses, in the form that may be shown.
     pub(super) addresses: String,
-    /// Host and port of a proxy in between.
+    /// Host and port of the proxy, if there is one.
     pub(super) proxy: Option<&'a str>,
     pub(super) transport: Transport,
 }
@@ -152,7 +152,7 @@ fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>)
     Problem::new(format!("{what}: {signed}\"{issuer}\""), advice)
 }
 
-/// Explains why an export got no response.
+/// Explains why an export over HTTP got no response.
 pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: bool) -> Problem {
     match (protocol, failure) {
         (Protocol::Http2, _) => {
@@ -179,7 +179,7 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
     }
 }
 
-/// Explains why a call got no response, though there is a connection.
+/// Explains why a gRPC call got no response, though there is a connection.
 pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) -> Problem {
     match failure {
         ProbeFailure::Tls(_) => unsecured(failure, url, has_ca, None),

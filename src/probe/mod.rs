@@ -237,7 +237,7 @@ pub enum Outcome {
     },
 }
 
-/// The checked transport to probe.
+/// Transport to probe, made from checked settings.
 enum Spec {
     Http(Box<HttpSpec>),
     Grpc(Box<GrpcSpec>),
@@ -337,8 +337,8 @@ impl Stages {
         self.done.push(Stage { kind, took, outcome, is_refused });
     }
 
-    /// Records the outcome of an answered export. `is_retryable` is true if an exporter would send again after this
-    /// response.
+    /// Records the outcome of an answered export. `is_retryable` is true if an exporter would send its records again
+    /// after this response.
     fn answer(&mut self, at: Instant, outcome: Outcome, is_retryable: bool) {
         let is_refused = matches!(outcome, Outcome::Failed { .. }) && !is_retryable;
         self.push(StageKind::Export, at, outcome, is_refused);

@@ -37,7 +37,7 @@ fn failed(problem: Problem) -> Outcome {
     Outcome::Failed { what: problem.what, advice: problem.advice }
 }
 
-/// Judges a response with a success status. It passes only if an exporter would count the records as delivered.
+/// Judges a response with a success status. The stage passes only if an exporter would count the records as delivered.
 fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? the usual path is {}", usual(sent));

@@ -24,7 +24,7 @@ pub(super) struct ProbeTarget<'a> {
     pub(super) settings: &'a ConnectionSettings,
     pub(super) endpoint: &'a Endpoint,
     pub(super) url: &'a EndpointUrl,
-    /// Host and port of a proxy.
+    /// Host and port of the proxy, if there is one.
     pub(super) proxy: Option<String>,
     pub(super) deadline: Instant,
 }
@@ -33,7 +33,7 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter<T>(&self, request: &ProbeRequest<T>, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // `Closed` is never reported: if a stage was not reached, `result` is an error, which is reported instead.
+        // `Closed` is never reported: a success has reached every stage, and any other result has its own failure.
         let failure = request.result.as_ref().err().unwrap_or(&ProbeFailure::Closed);
         let Some(at) = timeline.resolved else {
             let who = match &self.proxy {
@@ -69,7 +69,7 @@ impl ProbeTarget<'_> {
                 stages.pass(StageKind::Tls, at, self.tls(timeline));
                 true
             }
-            // A server may refuse a client certificate long after the handshake.
+            // A server may refuse a client certificate even after the handshake, so `secured` may have a time here.
             _ => {
                 let is_unknown = fault == Some(TlsFaultKind::UnknownIssuer);
                 let certificate = certificate(timeline).filter(|_| is_unknown);
@@ -232,7 +232,7 @@ fn not_http2(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailu
 
 /// The client's connection preface, with empty settings.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
-/// Bytes that suffice to recognize the protocol: the head of an HTTP/2 frame.
+/// Number of bytes that suffice to recognize the protocol: the head of an HTTP/2 frame.
 const ENOUGH: u64 = 9;
 
 /// Sends the HTTP/2 preface to a peer, and returns the first bytes of its response.
@@ -267,7 +267,7 @@ fn protocol_of(first_bytes: &[u8]) -> Protocol {
         [ALERT | HANDSHAKE, 3, ..] => Protocol::Tls,
         // An alert may arrive byte by byte.
         [ALERT | HANDSHAKE] => Protocol::Tls,
-        // Length, type, flags, stream 0: the first frame of an HTTP/2 server.
+        // The first frame of an HTTP/2 server: three bytes of length, the type, the flags, and stream 0.
         [_, _, _, SETTINGS | GO_AWAY, 0 | 1, 0, 0, 0, 0, ..] => Protocol::Http2,
         bytes if bytes.starts_with(b"HTTP/1.") => Protocol::Http1,
         _ => Protocol::Unknown,

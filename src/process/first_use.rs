@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use super::{STARTING, generation, lock, with_fork_lock};
 
 /// Maximum time that a fork waits. Even on a busy machine, a thread that is in a first use gets the processor within
-/// this time. Only a fork during a first use can wait this long.
+/// this time. A fork at any other time does not wait.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Time between two checks while a fork waits.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// True once the static is initialized, in this process or in an ancestor.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// Number of threads in a use that may be the first.
+/// Number of threads that use the library while its static may not be initialized yet.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
@@ -40,7 +40,7 @@ pub(crate) fn begin() -> Option<FirstUse> {
     if IS_OVER.load(Ordering::Acquire) {
         return None;
     }
-    // Needs the fork lock: a fork that holds it has already checked that no first use is under way.
+    // Without the fork lock, the use could begin after a fork has checked that no first use is under way.
     with_fork_lock(|| UNDER_WAY.fetch_add(1, Ordering::SeqCst));
     IS_HERE.set(true);
     Some(FirstUse { generation: generation() })

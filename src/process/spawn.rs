@@ -1,8 +1,8 @@
 //! Starts the threads of the library, with a name and with asynchronous signals blocked.
 //!
 //! The system runs the handler of a signal on any thread that does not block it. A program's handlers are written for
-//! the program's own threads. On a thread of the library they would interrupt a request, or use thread-locals that
-//! were never set.
+//! the program's own threads. On a thread of the library, a handler would interrupt a request, or use thread-locals
+//! that the program never set there.
 //!
 //! Synchronous signals (faults) stay unblocked: the kernel kills a process that blocks a fault, and the program's
 //! crash handler would not run.
@@ -52,7 +52,7 @@ mod signals {
     use std::ffi::c_int;
     use std::ptr;
 
-    /// The C library's `sigset_t`, which is at most this large on all of these systems.
+    /// At least as large as the C library's `sigset_t` on all of these systems.
     #[repr(C, align(16))]
     struct Set([u64; 16]);
 
@@ -77,7 +77,7 @@ mod signals {
         _ => [4, 5, 6, 8, 11, 10, 12],
     };
 
-    /// Guard: signals are blocked until it is dropped, which restores the former mask.
+    /// Guard: signals are blocked until the guard is dropped, which restores the former mask.
     pub(super) struct Blocked(Option<Set>);
 
     /// Blocks all signals of this thread except the synchronous ones.
@@ -95,7 +95,7 @@ mod signals {
     impl Drop for Blocked {
         fn drop(&mut self) {
             if let Some(before) = &self.0 {
-                // SAFETY: the set was filled by the same function; with the null pointer, the call does not return the
+                // SAFETY: `pthread_sigmask` itself has filled the set, and with a null pointer it does not return the
                 // previous mask.
                 unsafe { pthread_sigmask(SIG_SETMASK, &raw const *before, ptr::null_mut()) };
             }

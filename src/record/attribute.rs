@@ -42,7 +42,6 @@ impl<'a> Attribute<'a> {
         Self { key, value, longest, value_len, body_len }
     }
 
-    /// Returns the encoded field.
     pub(super) fn to_field(self, tag: u8) -> Vec<u8> {
         let mut field = vec![0; self.field_len()];
         self.write(tag, &mut Writer::over(&mut field));
@@ -97,7 +96,7 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// Size from which an attribute is not written on the fast path. The lengths in smaller attributes take one byte.
+/// Minimum size of an attribute that the fast path does not write. In smaller attributes, each length takes one byte.
 pub(super) const SHORT: usize = 0x80;
 
 /// A value that is written on the fast path.
@@ -222,8 +221,8 @@ pub(super) fn write_short(
     }
 }
 
-/// Like [`write_short`], for a key that was encoded before. `head` begins with the field up to the end of the key,
-/// which has `key_len` bytes. The length of the field is written here.
+/// Like [`write_short`], for a key that was encoded before. `head` begins with the start of the field, up to the end of
+/// the key, which has `key_len` bytes. This function sets the length of the field.
 #[cfg(feature = "tracing")]
 #[inline(always)]
 pub(super) fn write_short_behind(
@@ -329,8 +328,8 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     }
 }
 
-/// Returns the size of the `ArrayValue` or `KeyValueList` message itself. A list that repeats the same text many
-/// times may exceed `usize` on a 32-bit machine: the result is then [`TOO_LONG`].
+/// Returns the size of the `ArrayValue` or `KeyValueList` message itself. On a 32-bit machine, the size of a list that
+/// repeats a text many times may exceed `usize`: the result is then [`TOO_LONG`].
 #[inline(never)]
 fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
     let mut len = 0;
@@ -380,7 +379,7 @@ fn last_of_each_key<'s, 'a>(
 #[inline]
 fn cut(text: &str, longest: Longest) -> &str {
     match longest {
-        // Other texts need no search: a text has at most as many characters as bytes.
+        // Only these texts are searched: a text has at most as many characters as bytes.
         Some(characters) if text.len() > characters => match text.char_indices().nth(characters) {
             Some((end, _)) => &text[..end],
             None => text,

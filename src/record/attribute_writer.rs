@@ -400,7 +400,7 @@ impl AttributeWriter {
     pub(super) fn replace_field(&mut self, tag: u8, value: &[u8]) -> Option<usize> {
         self.close_sub_message();
         match self.buffer.find_field(self.fields.start as usize, |field| field[0] == tag) {
-            // `is_reset` may stay true: in that case, `hashed_to` already equals `start`, and nothing else changes.
+            // This does not clear `is_reset`: while `is_reset` is true, `hashed_to` already equals `start`.
             Some(at) => {
                 self.fields.hashed_to = self.fields.start;
                 self.buffer.replace_field(at, value)
@@ -450,7 +450,7 @@ impl AttributeWriter {
     fn has_field_of(&self, key: &str) -> bool {
         let tag = self.fields.tag;
         let mut fields = self.buffer.bytes(self.fields.start as usize);
-        // Nearly all fields have a length of one byte.
+        // The length of nearly every field takes one byte.
         while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
             let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
             if *field_tag == tag && is_short_with_key(body, key) {
@@ -465,12 +465,12 @@ impl AttributeWriter {
     /// does not search all fields each time.
     fn has_hash_of(&mut self, key: &str) -> bool {
         let Fields { start, hashed_to, tag, .. } = self.fields;
-        // A removal moves fields, so it resets `hashed_to` to `start` as well.
+        // No field is hashed yet, or the list is outdated: a removal, which moves fields, resets `hashed_to`.
         if hashed_to == start {
             self.hashes.clear();
         }
         let mut fields = self.buffer.bytes(hashed_to as usize);
-        // Nearly all fields have a length of one byte.
+        // The length of nearly every field takes one byte.
         while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
             let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
             if *field_tag == tag {

@@ -403,7 +403,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns the size of the length-delimited field with a one-byte tag at the front.
 #[inline]
 fn first_field_len(bytes: &[u8]) -> Option<usize> {
-    // Nearly all fields have a length of one byte.
+    // The length of nearly every field takes one byte.
     if let [_, len @ 0..0x80, ..] = bytes {
         return Some(2 + usize::from(*len));
     }
@@ -415,10 +415,10 @@ fn first_field_len(bytes: &[u8]) -> Option<usize> {
 /// Maximum size of pooled storage. Larger storage is freed, so that one large record does not pin memory.
 const MAX_POOLED_BYTES: usize = 16 << 10;
 
-/// Storage that a thread keeps for its next records: the last one used, and up to `MAX` others. Boxed, so that moving
-/// an open record moves only a pointer.
+/// Storage that a thread keeps for its next records: the storage used last, and up to `MAX` others. Boxed, so that
+/// moving an open record moves only a pointer.
 pub(crate) struct Pool<T, const MAX: usize> {
-    /// The storage that was used last. Usually no other is needed.
+    /// Usually no other storage is needed.
     last: Cell<Option<Box<T>>>,
     others: RefCell<Vec<Box<T>>>,
 }

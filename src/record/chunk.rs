@@ -76,7 +76,7 @@ impl Storage {
         }
     }
 
-    /// Returns the bytes that a new run needs in addition to its records.
+    /// Returns the header that precedes a new run of this scope. It is empty if the chunk is on the heap.
     #[inline(always)]
     fn run_header<'s>(&self, scope: &'s Scope) -> &'s [u8] {
         match self {
@@ -295,7 +295,7 @@ impl Chunk {
         if !has_room {
             return None;
         }
-        // Called in one place only, so that the compiler inlines it.
+        // `reserve` is called in one place only, so that the compiler inlines it.
         let reserved = reserve()?;
         match self.runs.last_mut().filter(|_| is_same_run) {
             Some(run) => {
@@ -373,7 +373,8 @@ impl Chunk {
     }
 }
 
-/// Loads the cache lines in which the next record will be written. At a low rate of records they are in no cache.
+/// Loads the cache lines in which the next record will be written. At a low rate of records, these lines are in no
+/// cache.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn prefetch(bytes: &[u8]) {

@@ -58,7 +58,7 @@ impl Copies {
         self.others.iter_mut().all(|slot| slot.append(bytes, count))
     }
 
-    /// Copies the whole record. The header with its scope precedes it.
+    /// Copies the whole record and, in front of it, the header with its scope.
     #[inline(never)]
     pub(super) fn replace(&mut self, record: &mut Buffer) {
         // A record that has outgrown its limit lacks a part and is never sent, so the last complete copy is kept.
@@ -103,7 +103,7 @@ impl SpanRecord {
         self.attributes.set_copied(false);
     }
 
-    /// Copies the changes since [`pause_copies`](Self::pause_copies), and every later change.
+    /// Copies the changes since [`pause_copies`](Self::pause_copies) and, from now on, every change.
     #[inline(always)]
     pub(crate) fn resume_copies(&mut self) {
         if self.copies.is_some() {

@@ -81,8 +81,8 @@ pub trait IdGenerator: Send + Sync {
     /// Returns the id of a new span.
     fn span_id(&self) -> SpanId;
 
-    /// Returns whether at least the last seven bytes of each trace id are random. `traceparent` then says so, and other
-    /// programs may sample by the id.
+    /// Returns whether at least the last seven bytes of each trace id are random. If they are, `traceparent` says so,
+    /// and other programs may sample by the id.
     fn is_random(&self) -> bool {
         false
     }
@@ -151,7 +151,7 @@ pub(crate) fn from_hex<const LEN: usize>(text: &str) -> Result<[u8; LEN], Invali
     Ok(bytes)
 }
 
-/// Generation of a generator that was never seeded. No process is this many forks away from the first one.
+/// Fork generation of a generator that was never seeded. No process has so many ancestors.
 const UNSEEDED: u32 = u32::MAX;
 
 thread_local! {

@@ -19,7 +19,7 @@ const SAMPLED: u8 = 1;
 /// The bytes of an open span, with the fields of its scope and resource.
 #[derive(Debug)]
 pub(crate) struct InterruptedSpan {
-    /// Fields of its own resource; `None` if it has the exporter's.
+    /// Fields of the resource; `None` if the exporter's resource applies.
     pub(crate) resource: Option<Vec<u8>>,
     pub(crate) scope: Vec<u8>,
     record: Vec<u8>,

@@ -140,8 +140,8 @@ impl LogRecord {
         self.has_severity_text = false;
     }
 
-    /// Writes the body, once. A body that is nested too deeply is left out and counted as a dropped attribute, because
-    /// a record has no other count.
+    /// Writes the body. Must be called only once per record. A body that is nested too deeply is left out and counted
+    /// as a dropped attribute, because a record has no other count.
     #[inline]
     pub(crate) fn set_body(&mut self, body: Value<'_>) {
         match body {

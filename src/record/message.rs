@@ -91,7 +91,6 @@ pub(crate) trait Value {
     }
 }
 
-/// Encodes a message.
 pub(crate) fn encoded<M: Message>(message: &M) -> Vec<u8> {
     let mut out = Vec::new();
     message.visit(&mut |number, value| {

@@ -120,7 +120,6 @@ impl Signal {
     /// All signals, for iteration. Later versions may have more.
     pub const ALL: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
-    /// Number of signals.
     pub(crate) const COUNT: usize = Self::ALL.len();
 
     /// Returns the path that OTLP over HTTP appends to a base endpoint.

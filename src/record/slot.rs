@@ -96,7 +96,7 @@ pub(crate) const MAPPED: u32 = 1;
 pub(crate) const LOST: u32 = 2;
 
 /// Tags of the fields in front of a run of records: those of its scope, and those of its resource if it is not the
-/// exporter's. OTLP does not use these tags among records.
+/// exporter's. No field of OTLP that may stand beside records has one of these tags.
 pub(crate) const SCOPE_TAG: u8 = 0x7a;
 pub(crate) const RESOURCE_TAG: u8 = 0x72;
 
@@ -171,7 +171,6 @@ impl Slot {
         Self { place, data, len: 0 }
     }
 
-    /// Begins a chunk.
     pub(crate) fn begin(&mut self, signal: Signal, order: u32, slots: usize) {
         let (header, state) = (self.place.header, CODEWORDS[signal as usize]);
         self.len = 0;
@@ -199,7 +198,8 @@ impl Slot {
     /// Returns whether the file was truncated. If a caller has read the bytes and this function then returns false,
     /// the bytes were valid.
     pub(super) fn is_lost(&self) -> bool {
-        // Reading a page that the file no longer has raises SIGBUS, whose handler marks the recorder as lost.
+        // Reads each page: if the file no longer has the page, SIGBUS is raised, and its handler marks the recorder as
+        // lost.
         self.bytes().iter().step_by(Chunk::SLOT_BYTES).for_each(|byte| _ = hint::black_box(*byte));
         self.place.is_lost()
     }
@@ -319,8 +319,8 @@ impl Drop for Settler {
 
 /// Size of one copy of an open span, including its scope.
 pub(crate) const OPEN_SPAN_BYTES: usize = 1020;
-/// Bit of the guarded word in front of the two copies that selects the valid copy. The lower bits are the length of the
-/// valid copy, or 0 if no span is open.
+/// Bit that selects the valid copy, in the guarded word in front of the two copies. The lower bits of the word are the
+/// length of the valid copy, or 0 if no span is open.
 pub(crate) const SECOND_COPY: u32 = 1 << 16;
 
 /// One open span in the file: two copies, of which one is valid. The valid bytes never change. New bytes are appended
@@ -338,7 +338,7 @@ pub(crate) struct OpenSpanSlot {
     place: OpenSpanPlace,
     current: OpenSpanCopy,
     other: OpenSpanCopy,
-    /// Bytes of the current copy.
+    /// Number of valid bytes in the current copy.
     len: u32,
 }
 
@@ -351,7 +351,7 @@ struct OpenSpanCopy {
     record_at: usize,
 }
 
-/// The references last as long as the owner: see [`OpenSpanSlot::new`].
+/// The position of the slot in memory. The references are valid as long as the owner lives: see [`OpenSpanSlot::new`].
 #[derive(Debug)]
 pub(crate) struct OpenSpanPlace {
     pub(crate) committed: &'static AtomicU32,

@@ -232,7 +232,7 @@ impl SpanRecord {
     pub(crate) fn set_identity(&mut self, span: &SpanRef, trace_state: &str) {
         self.write_over(head::TRACE_ID, span.trace_id.0);
         self.write_over(head::SPAN_ID, span.span_id.0);
-        // Only the first byte of the flags: the other bytes say whether the parent is remote.
+        // Overwrites only the first byte of the flags: the other bytes say whether the parent is remote.
         self.write_over(head::FLAGS, [span.trace_flags]);
         self.attributes.replace_field(tag::trace_state, trace_state.as_bytes());
         self.update_copies();
@@ -444,7 +444,7 @@ impl SpanRecord {
     }
 }
 
-/// Writes the head, which is the same for all spans except for its values.
+/// Writes the head: the tags and lengths that all heads share, and the values of this span.
 #[inline(always)]
 fn write_fixed(head: &SpanHead<'_>, fixed: &mut [u8; head::LEN]) {
     *fixed = HEAD;

@@ -1,5 +1,5 @@
-//! Stand-in for the spool without the feature `spool` and on systems other than Linux, where configuration refuses a
-//! spool directory.
+//! Stand-in for the spool, used without the feature `spool` and on systems other than Linux. `Spool::open` refuses a
+//! spool directory there.
 
 #[cfg(feature = "spool")]
 #[path = "contents.rs"]
@@ -68,7 +68,8 @@ impl Spool {
     }
 }
 
-/// The methods of the spool and its recorder. No type implements the trait, so each method is only a signature.
+/// The methods of the spool and its recorder. No type implements the trait: it only gives `Spool` and `Recorder`, which
+/// dereference to `dyn Absent`, the signatures of the methods.
 pub(crate) trait Absent {
     fn drains(&self) -> bool;
     fn recorder(&self) -> &Arc<Recorder>;

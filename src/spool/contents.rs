@@ -16,12 +16,12 @@ pub struct Instance {
     pub exporter: Option<String>,
     /// True while the files are in use: their process lives, or another process delivers them.
     pub is_running: bool,
-    /// When the exporter was started; `None` if it cannot be read.
+    /// Start of the exporter; `None` if the time cannot be read.
     pub started: Option<SystemTime>,
     /// Undelivered records by signal. Signals without records are left out.
     pub contents: Vec<Contents>,
-    /// Spans that are open, or were open when the process died. `contents` counts them, too. If their process has died,
-    /// they are delivered as interrupted spans.
+    /// Number of spans that are open, or were open when the process died and will be delivered as interrupted spans.
+    /// `contents` counts these spans, too.
     pub open_spans: u64,
     /// Total size of the files.
     pub bytes: u64,
@@ -41,7 +41,7 @@ pub struct Contents {
     pub requests: u64,
     /// Total size of these requests.
     pub bytes: u64,
-    /// When the oldest request of the journal was written; `None` if all records are still in the queue.
+    /// When the oldest request in a segment was written; `None` if no record is in a segment.
     pub oldest: Option<SystemTime>,
 }
 

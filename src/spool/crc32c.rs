@@ -10,9 +10,8 @@ pub(crate) fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     !pieces.into_iter().fold(!0, update)
 }
 
-/// Returns the bit (index of its byte, and mask) whose flip changes the checksum of `len` bytes by `difference`. CRC is
-/// linear, so the change depends only on the bit and on the number of bytes that follow, and one pass over the
-/// positions finds the bit.
+/// Returns the bit whose flip changes the checksum of `len` bytes by `difference`, as the index of its byte and a mask.
+/// CRC is linear: the change does not depend on the other bits, so one pass over the positions finds the bit.
 pub(crate) fn find_flipped_bit(len: usize, difference: u32) -> Option<(usize, u8)> {
     let mut changes: [u32; 8] = std::array::from_fn(|bit| TABLES[0][1 << bit]);
     for byte in (0..len).rev() {
@@ -39,7 +38,7 @@ const fn tables() -> [[u32; 256]; 8] {
     let mut index = 0;
     while index < 8 * 256 {
         let (zeros, byte) = (index / 256, index % 256);
-        // Each table extends the bytes of the previous one by a zero byte.
+        // Each table continues the remainders of the previous table with one more zero byte.
         let mut crc = if zeros == 0 { byte as u32 } else { tables[zeros - 1][byte] };
         let mut bit = 0;
         while bit < 8 {
@@ -64,7 +63,7 @@ mod tests {
         !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shift))
     }
 
-    /// The check value of the catalogues, and the vectors of RFC 3720, appendix B.4.
+    /// The check value of CRC catalogues (of `123456789`), and the test vectors of RFC 3720, appendix B.4.
     #[test]
     fn known_values_are_met() {
         let ascending: Vec<u8> = (0..32).collect();

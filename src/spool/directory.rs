@@ -1,5 +1,5 @@
-//! The spool directory: file names, creation and locks. Only its owner may use it (mode 0700), and each file has one
-//! writer.
+//! The spool directory: file names, creation and locks. Only the user who owns the directory has access to it (mode
+//! 0700), and only one process writes each file.
 //!
 //! | Name | Content |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | `<instance>.new` | file being created; renamed when it is complete |
 //! | `*.damaged` | file that was set aside |
 //!
-//! An exporter holds an `flock` on each of its files until it ends or its process dies. A file that can be locked is
-//! therefore no longer in use.
+//! An exporter holds an `flock` on each of its files until the exporter ends or the process dies. A file that can be
+//! locked is therefore no longer in use.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -31,8 +31,8 @@ const NEW: &str = ".new";
 #[derive(Debug, Clone)]
 pub(crate) struct Directory(PathBuf);
 
-/// A locked file that does not have its final name yet. The lock is kept by a mapping and not by `file` (see
-/// [`lock_file`]), so a child forked now inherits the descriptor, but not the lock.
+/// A locked file that does not have its final name yet. A mapping keeps the lock (see [`lock_file`]). `file` is a
+/// separate descriptor without a lock, so a child that is forked now does not inherit the lock.
 pub(super) struct NewFile {
     pub(super) file: File,
     pub(super) lock: Arc<Map>,
@@ -54,7 +54,7 @@ impl NewFile {
         })
     }
 
-    /// Gives the file its final name, which must be free.
+    /// Renames the file to its final name, which must not exist yet.
     pub(super) fn publish(&self) -> io::Result<()> {
         match fs::symlink_metadata(&self.name) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -72,7 +72,7 @@ impl Directory {
     /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Returns an error if the directory cannot be created, or for a reason of [`open_existing`](Self::open_existing).
+    /// Returns an error if the directory cannot be created, or if [`open_existing`](Self::open_existing) fails.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open_existing(path)
@@ -168,8 +168,8 @@ pub(super) fn lock_file(path: &Path) -> io::Result<Option<Map>> {
     }
 }
 
-/// Returns whether a living process uses a file. Takes a shared lock for a moment, which does not disturb other such
-/// checks.
+/// Returns whether a living process uses a file. Takes a shared lock for a moment, so that several processes can check
+/// a file at the same time.
 pub(super) fn is_in_use(path: &Path) -> io::Result<bool> {
     with_fork_lock(|| {
         let file = open_own(path, OpenOptions::new().read(true))?;
@@ -188,7 +188,7 @@ pub(super) fn instance_name(instance: u64) -> String {
     format!("{instance:016x}")
 }
 
-/// Returns whether `name` is an instance name as this library writes it. Other files are ignored.
+/// Returns whether `name` is an instance name in the spelling of this library. Files with other names are ignored.
 pub(super) fn is_instance(name: &str) -> bool {
     u64::from_str_radix(name, 16).is_ok_and(|instance| instance_name(instance) == name)
 }

@@ -11,21 +11,21 @@
 //!
 //! An entry is *in hand* while it is being sent. A segment is removed when all its entries are done, so the log needs
 //! no compaction. The index (one [`Lane`] per signal) is in memory and is rebuilt from the entry headers at
-//! [`Journal::open`]; bodies stay on disk and are checked when they are read. An append costs one write, `next` one
-//! read, `done` a one-byte write or an unlink.
+//! [`Journal::open`]; bodies stay on disk and are checked when they are read. An append writes the header and each
+//! piece of the body, `next` reads once, and `done` writes one byte or unlinks the file.
 //!
 //! # No entry is lost
-//! - An append that has returned survives the death of the process, because the bytes are in the page cache. A sync
-//!   that has returned covers power loss, too.
-//! - After a failed append, nothing more is appended to the same segment: a partial entry would shift the next entry,
-//!   whose header checksum includes its intended offset. A reader treats a partial entry at the end of a segment as an
+//! - An appended entry survives the death of the process, because its bytes are in the page cache. A synced entry
+//!   survives a power loss, too.
+//! - After a failed append, nothing more is appended to the same segment: a partial entry would shift the next one away
+//!   from the offset that its header's checksum includes. A reader treats a partial entry at the end of a segment as an
 //!   unfinished append, not as damage.
 //! - An entry is marked, or removed with its segment, only after the outcome of its records is known (such as
 //!   delivered, expired or damaged). Delivery is therefore at least once: after a crash, at most the entry in hand of
 //!   each signal is sent again.
 //!
 //! Each signal has its own segments and byte limit, so a signal that the collector never accepts cannot displace
-//! another. The journal is pure: time is an argument, and [`Storage`] does all I/O.
+//! another. The journal reads no clock and does no I/O itself: the time is an argument, and [`Storage`] does the I/O.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind::{NotFound, StorageFull, UnexpectedEof};
@@ -40,12 +40,12 @@ use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
 
-/// Maximum number of entries of a signal: one request per second for a day. Each takes 40 bytes of memory, 10 MiB for
-/// all signals.
+/// Maximum number of entries of a signal: one request per second for a day. An entry takes 40 bytes of memory, so the
+/// entries of all signals take at most 10 MiB.
 const MAX_ENTRIES: usize = (1 << 18) / Signal::COUNT;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// Consecutive failed reads after which an entry counts as damaged. The worker pauses between reads, so this takes
-/// about two minutes.
+/// Consecutive failed reads after which an entry counts as damaged. The worker pauses between reads, so an entry fails
+/// this often within about two minutes.
 const MAX_FAILED_READS: u32 = 24;
 
 /// The segments and an index of their pending entries.
@@ -56,8 +56,8 @@ pub(crate) struct Journal<S> {
     /// Segment for the next append of each signal. Never a segment of an earlier process or with a failed append.
     current: [Option<u64>; Signal::COUNT],
     next_segment: u64,
-    /// Bytes of segments that could not be scanned. They are not used, but they occupy the disk and count against the
-    /// limit.
+    /// Size of the segments that could not be scanned. They are not used, but count against the limit, because they
+    /// occupy the disk.
     left_alone: u64,
     lanes: [Lane; Signal::COUNT],
     /// Damage that was found since the last [`take_damage`](Self::take_damage), by segment.
@@ -65,7 +65,6 @@ pub(crate) struct Journal<S> {
     last_sync: Option<Instant>,
 }
 
-/// The limits of a journal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Maximum size of all segments of one signal, headers included.
@@ -96,7 +95,7 @@ struct Segment {
     /// Signal of the entries. A segment of another process may mix signals; then this is the signal of the first
     /// pending entry.
     signal: Signal,
-    /// Upper bound of the file's length: a failed append may have written less.
+    /// Upper bound of the file's length: a failed append may have written only a part of its entry.
     bytes: u64,
     /// Number of entries that are not done.
     left: u64,
@@ -110,7 +109,8 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the storage cannot be listed. A segment that cannot be read is left alone instead.
+    /// Returns an error if the storage cannot be listed. A single segment that cannot be read is not an error: it is
+    /// left alone.
     pub(crate) fn open(mut storage: S, limits: Limits) -> io::Result<(Self, Found)> {
         let mut listed = storage.list()?;
         listed.sort_by_key(|(id, _)| *id);
@@ -155,7 +155,7 @@ impl<S: Storage> Journal<S> {
             self.damage.insert(id, scan.damage);
         }
         let signal = scan.pending.first().map_or(Signal::Traces, |slot| slot.header.signal);
-        // Counts as not synced, because the process that wrote the segment may have died before its sync.
+        // The segment counts as not synced, because the process that wrote it may have died before the sync.
         let (left, is_synced) = (scan.pending.len() as u64, false);
         let segment = Segment { signal, bytes: len, left, is_synced, is_damaged };
         self.segments.insert(id, segment);
@@ -163,7 +163,7 @@ impl<S: Storage> Journal<S> {
         Ok(())
     }
 
-    /// Appends a request whose body is in pieces. Calls `note` with the place of the entry just before the write.
+    /// Appends a request whose body is in pieces. Just before the write, calls `note` with the place of the entry.
     ///
     /// # Errors
     ///
@@ -198,8 +198,8 @@ impl<S: Storage> Journal<S> {
             segment.is_synced = false;
         }
         if let Err(error) = written {
-            // A part of the entry may be in the file. The next entry would then not begin at the offset that its
-            // header's checksum includes.
+            // A part of the entry may be in the file, and the next entry would not begin at the offset that its
+            // header's checksum includes. So the next append begins a new segment.
             self.current[signal as usize] = None;
             self.sweep();
             return Err(error);
@@ -311,7 +311,8 @@ impl<S: Storage> Journal<S> {
         }
     }
 
-    /// Marks the entry in hand as done, or removes its segment. The outcome of its records is known.
+    /// Marks the entry in hand as done or, if no other entry of its segment is pending, removes the segment. Must be
+    /// called only when the outcome of the entry's records is known.
     ///
     /// # Errors
     ///
@@ -328,7 +329,6 @@ impl<S: Storage> Journal<S> {
         Some(time_ms)
     }
 
-    /// Returns whether an entry of the signal is in hand.
     pub(crate) fn is_in_hand(&self, signal: Signal) -> bool {
         self.lanes[signal as usize].is_in_hand
     }
@@ -353,7 +353,7 @@ impl<S: Storage> Journal<S> {
         !self.segments.is_empty()
     }
 
-    /// Drops expired entries, except those in hand. Returns their records by signal.
+    /// Drops expired entries, except those in hand. Returns the number of dropped records, by signal.
     pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
         self.sweep();
         let oldest = self.limits.age.as_millis();
@@ -367,14 +367,14 @@ impl<S: Storage> Journal<S> {
         })
     }
 
-    /// Corrects the ages of entries after a jump of the clock. On disk they keep their times.
+    /// Corrects the ages of entries after a jump of the clock. The times on disk do not change.
     pub(crate) fn shift_times(&mut self, jump: Jump) {
         let slots = self.lanes.iter_mut().flat_map(|lane| &mut lane.slots);
         slots.for_each(|slot| jump.shift(&mut slot.header.time_ms));
     }
 
-    /// Syncs if the policy demands it now. Must be called after each append. For [`SpoolSync::EverySecond`], the caller
-    /// must also sync periodically, by this function or by [`sync`](Self::sync).
+    /// Syncs if the policy requires a sync now. Must be called after each append. With [`SpoolSync::EverySecond`], the
+    /// caller must also sync periodically, by this function or by [`sync`](Self::sync).
     ///
     /// # Errors
     ///
@@ -399,7 +399,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// Returns the last error, after a sync of every segment has been tried.
+    /// Returns the last error. After an error, the remaining segments are still synced.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| segment.needs_sync()) {
@@ -448,8 +448,8 @@ impl<S: Storage> Journal<S> {
         result
     }
 
-    /// Removes the segments without pending entries, or renames them if they are damaged. A segment for which that
-    /// fails still counts against the limit, and the next sweep tries again.
+    /// Removes the segments without pending entries, or renames them if they are damaged. A segment that can be neither
+    /// removed nor renamed still counts against the limit, and the next sweep tries again.
     fn sweep(&mut self) {
         let storage = &mut self.storage;
         let mut is_gone = |id, is_damaged| unless_gone(storage.retire(id, is_damaged)).is_ok();

@@ -1,4 +1,4 @@
-//! The pending entries of one signal in a journal with their record count, and the system clock by which they age.
+//! The pending entries of one signal in a journal, and the system clock, which determines their age.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -54,7 +54,7 @@ impl Lane {
     }
 }
 
-/// Difference between the two clocks that does not count as a jump.
+/// Maximum difference between the system clock and the monotonic clock that does not count as a jump.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -76,7 +76,7 @@ pub(super) fn now_ms() -> u64 {
 /// A forward jump of the system clock against the monotonic clock: the clock was set, or the system was suspended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Jump {
-    /// Time that the clock would show without the jump.
+    /// Time that the system clock would have shown without the jump.
     from_ms: u64,
     by_ms: u64,
 }

@@ -15,8 +15,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// The spool keeps the records of one exporter on disk: a write-ahead log of the queue (the flight recorder) and a log
-// of requests that could not be delivered (the journal). `proto/spool.md` describes the bytes of both.
+// The spool keeps the records of one exporter on disk, in two parts: the flight recorder is a write-ahead log of the
+// queue, and the journal is a log of requests that could not be delivered. `proto/spool.md` describes the bytes of
+// both.
 //
 //   caller ─► chunk in a Recorder slot ─► batch ─► collector
 //             <id>.recorder, mapped         │         ▲
@@ -33,7 +34,7 @@
 // delivery and inspection, and `directory` names, creates and locks files.
 //
 // # No record is lost
-// A record has at least one owner on disk at every moment between its acceptance and its outcome:
+// At every moment between its acceptance and its outcome, a record is in at least one place on disk:
 // 1. `Queue::enqueue` returns after the record is committed in a recorder slot (one Release store after the copy).
 // 2. A batch that cannot be delivered is appended to the journal before its slots are marked as settled. A slot stores
 //    the place of the entry before the entry is written (`note_entry`). If the process dies after the append and before
@@ -42,16 +43,16 @@
 //    its records have an outcome. If the process dies earlier, the next process sends the records: delivery is at least
 //    once, and at most one request per signal is sent twice.
 //
-// The exceptions are counted or reported: metrics that the worker collects, which are in memory until they are spooled;
-// a chunk that finds no slot (`Recorder::has_all`); a file that was truncated or damaged; and, after a power loss, data
-// that was not synced.
+// Exceptions to this rule are counted or reported: metrics that the worker collects, which are in memory until they are
+// spooled; a chunk that finds no slot (`Recorder::has_all`); a file that was truncated or damaged; and, after a power
+// loss, data that was not synced.
 //
 // # Locks and forks
 // Each file is locked by `flock`, and a mapping of the file keeps the lock. Mappings are made with `MADV_DONTFORK`, so
 // a forked child has neither memory nor lock; `ForkFlag` reads 0 there, which turns every use of a slot in a child into
 // a no-op. Files are opened and locked under the fork lock (`process::with_fork_lock`): a child forked between `open`
 // and `mmap` would share the lock for its whole life. In-process mutexes (`Recorder::pool`, `Recorder::open_spans`) are
-// leaves: no other lock is taken while one is held.
+// leaves: a thread that holds one of them takes no other lock.
 
 mod contents;
 pub(crate) mod crc32c;
@@ -110,7 +111,7 @@ pub(crate) struct Spool {
     next_search: Option<Instant>,
     /// Time of the last tick, by the monotonic and the system clock.
     last_tick: Option<(Instant, u64)>,
-    /// All notes so far. Each is reported once.
+    /// All notes so far, so that no note is reported twice.
     noted: BTreeSet<Note>,
     /// Files that were taken over from dead processes, oldest first.
     orphans: VecDeque<OrphanedSpool>,
@@ -129,7 +130,7 @@ pub(crate) struct SpooledRequest {
     pub(crate) is_own: bool,
 }
 
-/// Dropped records: those of this process, and those that dead processes left.
+/// Numbers of dropped records: those of this process, and those that dead processes left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
     pub(crate) own: u64,
@@ -137,7 +138,7 @@ pub(crate) struct Dropped {
 }
 
 impl Note {
-    /// Creates a note for which `is_unaccounted` is false: the ledger counts all records that are missing.
+    /// Creates a note about a problem that costs no records, or only records that the ledger counts.
     fn new(message: String) -> Self {
         Self { message, is_unaccounted: false }
     }
@@ -148,7 +149,8 @@ impl Spool {
     /// over files of dead processes.
     ///
     /// # Errors
-    /// Returns an error if the directory cannot be used, or the disk is full and dead processes have left no files.
+    /// Returns an error if the directory cannot be used. Also fails on a full disk, unless dead processes have left
+    /// files: their delivery frees space.
     pub(crate) fn open(
         settings: &SpoolSettings,
         exporter: &str,
@@ -260,8 +262,8 @@ impl Spool {
         self.next_tick = Some(now + TICK_INTERVAL);
         self.follow_clock(now);
         self.recorder.note_alive();
-        // Do not call `sync_if_due`, which skips the sync within a second of the last one: a request that was appended
-        // since then must not wait for the next append.
+        // `sync_if_due` would skip a sync within a second of the last one, but a request that was appended in that
+        // second must not wait for the next append.
         if self.search.limits.sync != SpoolSync::Never {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
@@ -296,8 +298,8 @@ impl Spool {
         u128::from(age) > self.search.limits.age.as_millis()
     }
 
-    /// Corrects ages after the system clock was set forward. A device without a battery-backed clock begins at 1970,
-    /// and later gets the time from the network.
+    /// Corrects ages after the system clock was set forward. For example, a device without a battery-backed clock
+    /// starts in 1970, and later gets the time from the network.
     fn follow_clock(&mut self, now: Instant) {
         let now = (now, now_ms());
         let last = self.last_tick.replace(now);
@@ -328,7 +330,8 @@ impl Spool {
         }
     }
 
-    /// Appends a request to the journal. Calls `note_entry` with its segment and offset just before the write.
+    /// Appends a request to the journal. Just before the write, calls `note_entry` with the segment and the offset of
+    /// the entry.
     ///
     /// # Errors
     /// Returns an error if the disk or the signal's share has no room. No part of the request is then kept.
@@ -360,7 +363,7 @@ impl Spool {
         share.saturating_sub(sum(&|orphan| orphan.journal.bytes_of(signal)))
     }
 
-    /// Syncs written requests if the sync policy demands it now. If that fails, a later call tries again.
+    /// Syncs written requests if the policy requires a sync now. A later call repeats a sync that failed.
     pub(crate) fn sync_if_due(&mut self, now: Instant) {
         let synced = self.journal.sync_if_due(now);
         self.note_unsynced(synced);
@@ -423,12 +426,12 @@ impl Spool {
         }
     }
 
-    /// Puts back the request in hand of this signal, as the oldest, if this process wrote it.
+    /// Makes the signal's request in hand the oldest pending request again, if this process wrote it.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.journal.put_back(signal);
     }
 
-    /// Drops expired requests. Returns their records by signal.
+    /// Drops expired requests. Returns the number of dropped records, by signal.
     fn expire(&mut self) -> [Dropped; Signal::COUNT] {
         let now = now_ms();
         let mut dropped = self.journal.expire(now).map(|own| Dropped { own, of_others: 0 });
@@ -440,12 +443,12 @@ impl Spool {
         dropped
     }
 
-    /// Returns the records of requests that were found damaged since the last call, by signal.
+    /// Returns the number of records in requests that were found damaged since the last call, by signal.
     pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
         std::mem::take(&mut self.damaged)
     }
 
-    /// Notes newly found damage, and removes files of dead processes that are settled.
+    /// Notes newly found damage, and removes the files of dead processes whose records are all settled.
     fn tidy(&mut self) {
         let mut notes = Vec::new();
         let own = take_damage(&mut self.journal, &mut notes);
@@ -460,13 +463,13 @@ impl Spool {
     /// Closes the spool at the end of the exporter, and leaves unsettled records to the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        // Settled segments that could not be removed also count, so that the recorder is kept for them: if the header
-        // of such a segment is damaged, only the recorder names its owner.
+        // True also for settled segments that could not be removed, so that the recorder is kept for them: if the
+        // header of such a segment is damaged, only the recorder names its owner.
         let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;
         }
-        // The result is ignored: the next process finds the recorder empty and removes it.
+        // A failure is ignored: the next process finds the recorder empty and removes it.
         let _ = match has_segments {
             true => {
                 let file = self.recorder.empty_file(self.journal.records());

@@ -1,7 +1,8 @@
 //! The files of a dead process: its undelivered requests in segments, its queue, and the spans that were open.
 //!
-//! [`Search`] takes them over for delivery, at the start and periodically. [`inspect`] reads them for `standpipe
-//! spool`, changes nothing and takes no exclusive locks, so it can run while other processes use the directory.
+//! [`Search`] takes the files over for delivery, at the start of an exporter and periodically. [`inspect`] reads them
+//! for `standpipe spool`. An inspection changes nothing and takes no exclusive locks, so other processes can use the
+//! directory meanwhile.
 //!
 //! An exporter delivers the segments first, then the queue, then the open spans: that is the order in which their
 //! records were emitted. A recorder that is damaged or missing does not prevent the delivery of intact segments.
@@ -23,7 +24,7 @@ use crate::problem::Note;
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
-/// Directory to search, and owner whose files are taken over.
+/// The search for files of dead processes in a directory.
 pub(super) struct Search {
     pub(super) directory: Directory,
     /// Owner whose files are taken over; `None` for every owner.
@@ -32,22 +33,22 @@ pub(super) struct Search {
     pub(super) boot_id: [u8; 16],
 }
 
-/// The files of one instance. They are locked except during an inspection, so no other process delivers them.
+/// The files of one instance. Except during an inspection, they are locked, so that no other process delivers them.
 pub(crate) struct OrphanedSpool {
     /// Path of the recorder, which may be missing.
     path: PathBuf,
     pub(super) journal: Journal<Files>,
-    /// True if segments cannot be read or belong to another owner. The recorder then stays.
+    /// True if segments cannot be read or belong to another owner. In this case the recorder is kept.
     is_left_alone: bool,
-    /// Notes to report.
     notes: Vec<Note>,
-    /// Two numbers that were already reported: damaged places in the recorder, and chunks of the recorder that may not
-    /// have reached the disk.
+    /// Damage of the recorder that was already reported: the number of damaged places, and the number of chunks that
+    /// may not have reached the disk.
     noted: (u64, u64),
     /// Records that have disappeared from the segments, by signal. Reset when they are counted.
     lost: [u64; Signal::COUNT],
     recorder: Result<OrphanedQueue, Unreadable>,
-    /// Where the recorder has the records of the requests in hand, by signal; `None` for requests in segments.
+    /// Place in the recorder of the request in hand, by signal; `None` if the request is in a segment, or none is in
+    /// hand.
     loaded: [Option<Place>; Signal::COUNT],
     /// Time of the takeover, in milliseconds since 1970. The age of queued records is counted from this time, because
     /// the recorder does not store when they were enqueued.
@@ -89,7 +90,7 @@ impl Search {
         let mut files = Files::new(self.directory.path(), instance);
         (files.owner, files.wanted) = (owner, self.wanted.clone());
         let orphan = OrphanedSpool::open(&path, files, self.limits, recorder, lock)?;
-        // A segment in use means that the process lives although its recorder was removed, or that it is about to end.
+        // If a segment is in use, the process still lives: its recorder was removed, or the process is about to end.
         Ok((!orphan.journal.storage.is_in_use).then_some(orphan))
     }
 }
@@ -129,14 +130,16 @@ impl OrphanedSpool {
                     message: format!("{}: {unreadable}", path.display()),
                     is_unaccounted: true,
                 });
-                // Without a readable recorder, no slot has the records of partial entries either, so they are lost.
+                // The slots of the recorder still have the records of a partial entry. Without the recorder, the
+                // records are lost.
                 lost = cut_records;
             }
             Ok(recorder) => {
                 let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
                 if may_change {
-                    // The slots must be noted as settled before the entries are delivered and removed. If that fails,
-                    // the blocks of these slots must not be released, because the next process still reads them.
+                    // Note the slots as settled now: once the entries are delivered and removed, nothing else shows
+                    // that these records were delivered. If the note cannot be written, keep the blocks of the slots,
+                    // because the next process still reads them.
                     match recorder.note_settled(&left) {
                         Ok(()) => recorder.release_free_slots(),
                         Err(error) => notes.push(Note::new(format!(
@@ -226,7 +229,7 @@ impl OrphanedSpool {
         Signal::ALL.into_iter().all(|signal| !self.has_pending(signal) && !self.is_loaded(signal))
     }
 
-    /// Moves the notes of this instance to `notes`. Returns the damaged records, by signal.
+    /// Moves the notes of this instance to `notes`. Returns the number of damaged and lost records, by signal.
     pub(crate) fn take_damage(&mut self, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
         notes.append(&mut self.notes);
         let mut records = take_damage(&mut self.journal, notes);
@@ -275,7 +278,8 @@ impl OrphanedSpool {
     }
 }
 
-/// Notes the damaged segments of a journal. Returns the records of damaged entries with an intact header.
+/// Adds a note for each damaged segment of a journal. Returns the number of records in damaged entries, by signal, as
+/// far as the headers of the entries are intact.
 pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
     let mut records = [0; Signal::COUNT];
     for (segment, damage) in journal.take_damage() {
@@ -303,7 +307,8 @@ fn describe_new(new: u64, all: u64, what: &str) -> String {
     }
 }
 
-/// Notes newly found damage, and removes settled instances. Returns the damaged records, by signal.
+/// Notes newly found damage, and removes the files of settled instances. Returns the number of damaged and lost
+/// records, by signal.
 pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
     let mut damaged = [0; Signal::COUNT];
     for mut orphan in mem::take(orphans) {
@@ -385,8 +390,8 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
             instance.add(signal, entry.records, entry.body.len() as u64, oldest);
         }
     }
-    // Files can look damaged while a process changes or removes them, so note damage of the recorder only if no process
-    // uses it.
+    // Files can look damaged while a process changes or removes them, so damage of a recorder is noted only if no
+    // process uses the file.
     if !instance.is_running && (is_missing || matches!(is_in_use(&path), Ok(false))) {
         orphan.take_damage(&mut notes);
     } else {

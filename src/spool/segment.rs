@@ -22,10 +22,10 @@ use crate::record::Signal;
 pub(crate) const MAGIC: [u8; 4] = [0xf5, b's', b'p', b'l'];
 const VERSION: u8 = 2;
 
-/// First bytes of a segment. They differ from [`MAGIC`] in the first byte, so the rest of a damaged segment header is
-/// not taken for an entry.
+/// First bytes of a segment. They differ from [`MAGIC`] in the first byte, so a search for the next entry does not stop
+/// at a damaged segment header.
 const SEGMENT_MAGIC: [u8; 4] = [0xf6, b's', b'p', b's'];
-/// Bytes of a segment's header before the owner's names, and its maximum length with both names.
+/// Length of a segment's header without the names of the owner, and maximum length of the whole header.
 const SEGMENT_HEAD_LEN: usize = 12;
 pub(crate) const MAX_SEGMENT_HEADER_LEN: u64 = SEGMENT_HEAD_LEN as u64 + 2 * (1 + u8::MAX as u64);
 
@@ -87,7 +87,7 @@ impl Owner {
     /// Reads the header of a segment. Returns its owner and its length, or `None` if it is damaged.
     ///
     /// # Errors
-    /// Returns the version in the file, if this program does not know the layout.
+    /// Returns the version in the file if this program does not know that version.
     pub(crate) fn of_segment(bytes: &[u8], instance: &str, segment: u64) -> Result<Option<(Self, u64)>, u8> {
         let Some(head) = bytes.first_chunk::<SEGMENT_HEAD_LEN>() else { return Ok(None) };
         let len = u16::from_le_bytes([head[6], head[7]]);
@@ -171,7 +171,7 @@ pub(crate) enum Decoded {
 }
 
 impl Header {
-    /// Creates the header of a body in pieces, or returns `None` if the body is too long for an entry.
+    /// Creates the header of an entry whose body is in pieces, or returns `None` if the body is too long for an entry.
     pub(crate) fn new(signal: Signal, records: u64, time_ms: u64, body: &[&[u8]]) -> Option<Self> {
         let len: u64 = body.iter().map(|piece| piece.len() as u64).sum();
         let body_len = u32::try_from(len).ok().filter(|len| *len <= MAX_BODY_LEN)?;
@@ -259,7 +259,6 @@ pub(crate) const MAX_SEGMENT_BYTES: u64 = 128 << 20;
 pub(crate) struct Scan {
     /// Pending entries. Their bodies are inside the segment, but not checked yet.
     pub(crate) pending: Vec<Slot>,
-    /// Damage that was skipped.
     pub(crate) damage: Damage,
     /// True if an earlier process found and counted a damaged entry.
     pub(crate) had_damage: bool,
@@ -272,11 +271,12 @@ pub(crate) struct Scan {
 /// Findings of [`Journal::open`](super::journal::Journal::open), apart from the entries.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Segments that end with a partial entry, left by a failed append, and the length of that part.
+    /// Segments that end with a partial entry, left by a failed append, with the length of the partial entry.
     pub(crate) cut: Vec<(u64, u64)>,
     /// Records of these partial entries by signal, as far as their headers are complete.
     pub(crate) cut_records: [u64; Signal::COUNT],
-    /// Segments that are unreadable, of unknown layout or of another owner, and why. They are neither used nor removed.
+    /// Segments that are unreadable, of unknown layout or of another owner, with the reason. They are neither used nor
+    /// removed.
     pub(crate) left_alone: Vec<(u64, io::Error)>,
 }
 
@@ -355,7 +355,7 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) 
                 scan.damage.bytes += len - offset;
                 break;
             }
-            // No append follows a failed one, so this is the end of the segment.
+            // After a failed append, nothing was appended to the segment, so the segment ends here.
             Decoded::Valid { .. } | Decoded::Torn => {
                 scan.cut_bytes = len - offset;
                 scan.cut = match decoded {

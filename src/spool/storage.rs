@@ -21,8 +21,9 @@ pub(super) const DAMAGED: &str = ".damaged";
 /// Numbered files that only grow, except that single bytes (marks) are replaced. A call that fails may have done a part
 /// of its work, as after a crash or on a full disk.
 pub(crate) trait Storage {
-    /// Lists the segments in any order: the number of each, and the range of its entries or why it cannot be used. The
-    /// range begins at 0 if the header is damaged. Only an inspection lists segments that another process uses.
+    /// Lists the segments in any order: the number of each, and the range of its entries or the reason why it cannot be
+    /// used. The range begins at 0 if the header is damaged. Only an inspection lists segments that another process
+    /// uses.
     fn list(&mut self) -> io::Result<Vec<(u64, io::Result<Range<u64>>)>>;
     /// Returns the length of a segment's header.
     fn header_len(&self) -> u64 {
@@ -32,7 +33,6 @@ pub(crate) trait Storage {
     fn create(&mut self, segment: u64) -> io::Result<()>;
     /// Appends all pieces to a segment.
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()>;
-    /// Replaces one byte.
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()>;
     /// Fills `buffer`, or fails with `UnexpectedEof`.
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
@@ -53,7 +53,8 @@ pub(super) fn lacks_resources(error: &io::Error) -> bool {
 /// Segments as files `<instance>-<number>.segment` of a directory, each with its owner in the header and locked while
 /// it is in use.
 ///
-/// No file stays open between two calls, so a forked child inherits no descriptor. The cost is one `open` per request.
+/// No file stays open between two calls, so a child that is forked then inherits no descriptor. The cost is one `open`
+/// per call.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     directory: PathBuf,
@@ -286,7 +287,7 @@ impl Storage for Files {
             None if self.is_read_only => {}
             None => {
                 let path = self.directory.join(format!("{}.recorder", self.instance));
-                // The result is ignored: without a recorder there is no place for the counts.
+                // A failure is ignored: if the recorder is missing, there is no place for the counts.
                 let _ = note_spooled(&path, records);
             }
         }

@@ -1,4 +1,4 @@
-//! The installed telemetry: while its [`InstallGuard`] lives, code without access to a [`Telemetry`] uses it.
+//! The installed telemetry: while its [`InstallGuard`] lives, code that has no [`Telemetry`] uses the installed one.
 //!
 //! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its own value, and makes a new value if
 //! the numbers differ. So a use takes two atomic loads and no lock. After a second installation, each use also searches
@@ -99,8 +99,8 @@ impl InstallGuard {
             if CURRENT.load(Ordering::Relaxed) != self.number {
                 return None;
             }
-            // The count changes before the provider is removed, so that no `Global` can keep a no-op value, made
-            // without the provider, as its value for this installation.
+            // The count changes before the provider is removed. Otherwise a `Global` could make a no-op value without
+            // the provider, and keep it as its value for this installation.
             CURRENT.store(self.number + 1, Ordering::Release);
             installed.take()
         });
@@ -215,8 +215,8 @@ struct Made<T> {
 }
 
 impl<T> Global<T> {
-    /// Returns a static whose value `make` creates: one for each installed telemetry, and one for the times without an
-    /// installed telemetry. `make` should call [`tracer`], [`logger`] or [`meter`].
+    /// Returns a static whose values `make` creates: one value for each installed telemetry, and one for the times
+    /// without an installed telemetry. `make` should call [`tracer`], [`logger`] or [`meter`].
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, idle: OnceLock::new(), installed: OnceLock::new() }
     }
@@ -239,7 +239,7 @@ impl<T> Global<T> {
                 cell = &made.next;
             }
             let made = Box::new(Made { number, value: (self.make)(), next: OnceLock::new() });
-            // If the installation changed meanwhile, it is unknown to which one the value belongs, so it is discarded.
+            // If an installation began or ended meanwhile, the value may belong to an earlier state: it is discarded.
             if CURRENT.load(Ordering::Acquire) == current {
                 // The fork lock keeps a child from inheriting a half-initialized cell. If another thread was faster,
                 // the next iteration finds its value.

@@ -1,5 +1,5 @@
-//! Builds the resource: configured attributes take precedence over detected ones, and these over the defaults, except
-//! for `telemetry.sdk.*`, which the library always sets.
+//! Builds the resource. Configured attributes take precedence over detected ones, and detected ones over defaults.
+//! `telemetry.sdk.*` is always set by the library, whatever is configured.
 //!
 //! Detectors only read files, each up to 1 MiB: no process is started, and no name is looked up. The parsers get the
 //! text of the files as arguments.
@@ -21,7 +21,7 @@ const ID_DIGITS: usize = 64;
 /// Unit of the times in `/proc/self/stat`, which is the same on all supported machines.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Returns the source of the encoded resource. Each process detects and encodes it once.
+/// Returns the source of the encoded resource. Each process detects and encodes the resource once.
 pub(super) fn source(settings: &ProviderSettings, detectors: &[Detector]) -> ResourceSource {
     let (settings, detectors) = (settings.clone(), detectors.to_vec());
     let read = |path: &str| Some(String::from_utf8_lossy(&read_bounded(Path::new(path)).ok()?).into_owned());
@@ -103,7 +103,7 @@ fn container_id<'t>(cgroup: &'t str, mountinfo: &'t str) -> Option<&'t str> {
     let mut mounted = mountinfo.lines().filter_map(|line| line.split(' ').nth(3));
     let of_mount = |root: &'t str| {
         let is_group = root.contains("/crio-") || root.contains("cri-containerd:");
-        // `/var/lib/docker/containers/ID/hostname`, but not the layers in `/var/lib/containers/storage/overlay/ID`
+        // Matches `…/containers/ID/hostname`, but not the layers in `…/containers/storage/overlay/ID`.
         let mut parent = "";
         let mut parts =
             root.split('/').filter(|part| std::mem::replace(&mut parent, part).ends_with("containers"));
@@ -127,7 +127,7 @@ fn os_release(text: &str, name: &str) -> Option<String> {
 
 /// Returns the time at which the process was started, from `/proc/self/stat` and `/proc/stat`.
 fn created(process: &str, system: &str) -> Option<String> {
-    // The name of the program may contain spaces and parentheses.
+    // The name of the program is in parentheses, and may itself contain spaces and parentheses.
     let (_, fields) = process.rsplit_once(')')?;
     let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
     let boot: u64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;

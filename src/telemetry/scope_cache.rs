@@ -109,7 +109,7 @@ impl<T> AppendMap<T> {
         (item, fresh.is_none())
     }
 
-    /// Returns the item, or the free slot for it.
+    /// Returns the item for which `is_it` holds, or the free slot for such an item.
     #[inline]
     fn search(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Result<&T, &Slot<T>> {
         let mut slot = &self.0;

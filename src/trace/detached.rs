@@ -46,13 +46,12 @@ const UNTIL_ITS_END: &str = "a span has its storage until its end";
 /// moves one pointer.
 #[derive(Default)]
 pub(super) struct DetachedState {
-    /// Whether the span is recorded.
     is_recording: bool,
     /// Whether the span may become current. Without an exporter, true only if the span carries the context of a parent.
     can_enter: bool,
     /// True once the context was read or entered. From then on, the parent and the sampling decision cannot change.
     is_settled: bool,
-    /// Time of its end, if it ended before it was dropped.
+    /// Time of the span's end, if `end_here` has noted one.
     ended: Option<u64>,
     parent: ParentOrigin,
 }

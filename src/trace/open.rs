@@ -175,7 +175,7 @@ impl OpenSpan {
         }
     }
 
-    /// Closes the mark and clears the copies of a record that will not be sent. Frees its storage if it is large.
+    /// Closes the mark and clears the copies of a record that will not be sent. Frees a large record's memory.
     pub(super) fn abandon_record(&mut self) {
         self.mark.close();
         self.record.clear_copies();
@@ -219,7 +219,6 @@ impl OpenMark {
         self.write(name, len, u64::from_ne_bytes(span_id.0));
     }
 
-    /// Renames the open span.
     pub(crate) fn rename(&self, name: &[u8; MARK_NAME_BYTES], len: usize) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.close();

@@ -54,7 +54,7 @@ pub(super) struct Candidate<'a> {
     pub(super) lacks_randomness: Cell<bool>,
 }
 
-/// Returns whether the text of an attribute with which a span starts meets a condition.
+/// Returns whether the span starts with an attribute that has this key and a text that meets the condition.
 pub(super) type StartAttributes<'a> = dyn Fn(&str, &dyn Fn(&str) -> bool) -> bool + 'a;
 
 /// The decision of a part of a composite sampler: its threshold, or `None` to drop the span; and whether the threshold
@@ -398,7 +398,7 @@ mod tests {
         let record = off.clone().always_record();
         let rv = "rv:fe6d1a75832a2f";
         for (sampler, flags, state, result, expected) in [
-            // The parent decides: its threshold is forwarded, unless it contradicts the flag. 6e… ≥ 40…, but < 80….
+            // The parent decides: its threshold is forwarded, unless it contradicts the flag. The randomness is 6e….
             (&default, "03", "ot=th:4,a=b", RecordAndSample, "ot=th:4,a=b"),
             (&default, "03", "ot=th:8,a=b", RecordAndSample, "a=b"),
             (&default, "02", "ot=th:8,a=b", Drop, "ot=th:8,a=b"),
@@ -488,7 +488,7 @@ mod tests {
             (equal("route", &["/cart", "/orders/{id}"]), None, true),
             (equal("route", &["/orders/*"]), None, false),
             (equal("status", &["200"]), None, true),
-            // An element of an array is enough.
+            // One matching element of an array is enough.
             (equal("part", &["20"]), None, true),
             (with("part", &[], &["1*"]), None, true),
             (with("part", &[], &["?0"]), None, false),

@@ -197,7 +197,7 @@ fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) -> bool {
     let mut is_found = false;
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some((_, report)) = line.split_once(REPORT) {
-            // If nobody receives reports anymore, the output is still read to its end.
+            // Reading goes on after the receiver is dropped, so that the child can write its whole output.
             let _ = reports.send(report.to_owned());
         }
         is_found |= line == "running 1 test";

@@ -15,13 +15,13 @@ const UNNAMED: &str = "unknown_service";
 pub(super) const SERVICE_NAME: &str = "service-name";
 /// Prefix of the settings of the application's provider.
 const APPLICATION: &str = "application.";
-/// Maximum bytes read from standard input. The library accepts less, so it refuses all input that is cut here.
+/// Maximum bytes read from standard input. The library's limit is lower, so the library refuses input that is cut here.
 const MAX_HANDED_IN: u64 = 2 << 20;
 /// Prefixes of the keys that apply to the exporters of both providers.
 const OF_BOTH_PROVIDERS: [&str; 5] =
     ["disabled", "self-observation", "drop-budget", "span-limits.", "log-limits."];
 
-/// Provider that a general setting belongs to; `None` if the setting applies to both.
+/// Provider that a setting belongs to; `None` if the setting applies to both providers.
 pub(super) type Scope = Option<ProviderName>;
 
 /// A configuration that was read and started on trial.
@@ -83,7 +83,7 @@ pub(super) fn read(subject: &Subject, handed_in: &mut Vec<u8>) -> Result<Config,
             let mut stdin = io::stdin().lock();
             match stdin.by_ref().take(MAX_HANDED_IN).read_to_end(handed_in) {
                 Ok(_) => Config::from_reader(STDIN, &handed_in[..]),
-                // The library reads again, gets the error again, and reports it.
+                // `from_reader` reads again, gets the same error, and reports it as a diagnostic.
                 Err(_) => Config::from_reader(STDIN, stdin),
             }
         }
@@ -104,8 +104,8 @@ fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError>
     Ok(())
 }
 
-/// Returns the settings that do not belong to a single exporter, with their scopes. The provider's prefix is removed
-/// from the keys.
+/// Returns the settings that do not belong to a single exporter, with their scopes. The prefix `application.` is
+/// removed from the keys.
 pub(super) fn general(config: &Config) -> Vec<(Scope, Setting)> {
     let scoped = |mut setting: Setting| {
         let application = setting.key.strip_prefix(APPLICATION);

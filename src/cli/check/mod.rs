@@ -213,7 +213,7 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     urls.dedup();
     let ellipsis = style.glyph("…");
     let message = format!("probing {} {ellipsis}", urls.join(", "));
-    // The line is erased later, which is impossible if it wraps.
+    // The line is erased later, and a line that wraps cannot be erased.
     text::cut(&text::printable(&message, style.charset), style.width - 1, ellipsis).into_owned()
 }
 
@@ -228,8 +228,8 @@ struct Document {
 fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
     let texts = |severity| {
         let of_it = diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).cloned();
-        // The name of each list states the severity. `Display` would repeat it, except for errors, so each diagnostic
-        // is formatted as an error.
+        // `Display` puts the severity before each diagnostic that is not an error. The name of the list already states
+        // the severity, so each diagnostic is formatted as an error.
         let shown = |mut it: Diagnostic| {
             it.severity = DiagnosticSeverity::Error;
             it.to_string()
@@ -244,7 +244,7 @@ fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failure
     escaped(&written)
 }
 
-/// Escapes invisible and control characters, which serde_json leaves unescaped, but a terminal could interpret.
+/// Escapes invisible and control characters that serde_json leaves in the text: a terminal could interpret them.
 fn escaped(json: &str) -> String {
     let escape = |c: char| match c == '\n' || shows_itself(c) {
         true => c.to_string(),

@@ -11,7 +11,7 @@ use super::report::shown;
 use crate::cli::describe;
 use crate::cli::style::{Ink, Style};
 
-/// Width of a stage's name. The longest common name is `settings`.
+/// Width of a stage's name. The longest name is `settings`.
 const NAME_WIDTH: usize = 8;
 const TIME_WIDTH: usize = 8;
 /// Maximum time for a probe, because a user waits for the result.
@@ -51,7 +51,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
             (Ink::BAD.bold(), style.glyph("✗"), what.as_str(), advice.as_str())
         }
         Outcome::Noted { detail } => (Ink::FAINT.bold(), "-", detail.as_str(), ""),
-        // `Outcome` is not exhaustive; the library has no other variant yet.
+        // `Outcome` is non-exhaustive, but has no other variant yet.
         _ => (Ink::FAINT.bold(), "-", "", ""),
     };
     // The ASCII forms of `✓` and `✗` differ in width, so all names begin after the wider form.
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_drawn_with_its_stage_and_its_advice() {
-        // Nothing listens on this port after the drop.
+        // The listener is dropped at the end of this statement, so nothing listens on the port.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
         let exporter = Exporter::http(format!("http://{address}")).proxy(Proxy::Off).named("shop");
         let report = probe::probe(&exporter, Duration::from_secs(10));

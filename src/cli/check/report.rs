@@ -21,7 +21,7 @@ const NARROW: usize = 72;
 
 /// The library's advice for a file with too many syntax errors to be a configuration.
 const NO_TOML: &str = "is this a TOML file?";
-/// Maximum number of syntax errors shown for such a file.
+/// Maximum number of syntax errors shown for a file with the advice [`NO_TOML`].
 const MAX_OF_GARBAGE: usize = 3;
 
 /// Advice for an environment without exporters.
@@ -108,7 +108,7 @@ fn sections(examined: &Examined) -> Vec<Section> {
         if exporters.is_empty() && !scopes.contains(&None) {
             continue;
         }
-        // Of the shared settings with default values, only the service name is shown, if the group has exporters.
+        // A shared setting with its default value is shown only if it is the service name and the group has exporters.
         let is_shown = |setting: &Setting| {
             is_telling(setting) && (setting.source != SettingSource::Default || !exporters.is_empty())
         };
@@ -249,7 +249,7 @@ impl Source {
             if let Some((line, caret)) = self.syntax.quote(&self.text, place, is_of_headers) {
                 let number = format!("{} | ", location.line);
                 lines.push(style.line().space(1).put(Ink::FAINT, &number).put(Ink::PLAIN, &line).finish());
-                // The column counts characters. Escaped characters are several cells wide.
+                // `caret` counts characters, but an escaped character is several cells wide.
                 let caret = style.width_of(&line.chars().take(caret).collect::<String>());
                 let mut mark = style.line();
                 mark.space(1 + margin).put(Ink::FAINT, " |").space(1 + caret).put(ink, "^");

@@ -17,7 +17,7 @@ use super::{Failure, caller, report_error, text};
 
 /// Default maximum time for the delivery after the command has ended.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Exit codes that shells use for these failures.
+/// Exit codes of shells for a command that cannot be executed, and for a command that is not found.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// Exit code of the program `timeout` if the command has run too long.
@@ -131,7 +131,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let name = options.name();
     let span = tracer.span_builder(&name).kind(kind.into());
     let mut span = sender::below(span, from.context.as_ref()).start();
-    // A span that is sampled but not recorded means that there is no exporter for spans. The span is not sent then, so
+    // A span that is sampled but not recorded means that there is no exporter for spans. Such a span is not sent, so
     // the command inherits the caller's context unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
@@ -172,8 +172,8 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     command.args(options.arguments().iter().map(|argument| fill(argument, context)));
     if let Some(context) = context {
         let propagators = caller::propagators();
-        // Removed first, because a context does not set every variable: without a state, an inherited TRACESTATE would
-        // remain. BAGGAGE is kept, because the command only replaces the span.
+        // Inherited variables are removed first, because a context does not set each of them: without a tracestate, an
+        // inherited TRACESTATE would remain. BAGGAGE is kept, because `exec` replaces only the span.
         for field in propagators.fields().filter(|field| *field != "baggage") {
             command.env_remove(Propagators::variable(field));
         }
@@ -182,7 +182,7 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
         });
     }
     if let Some(service) = &options.destination.service {
-        // Not OTEL_SERVICE_NAME, which would also rename the service of COMMAND if it is instrumented.
+        // OTEL_SERVICE_NAME is not set, because it would also rename the service of COMMAND if COMMAND is instrumented.
         command.env(sender::SERVICE_NAME, service);
     }
     command
@@ -200,7 +200,7 @@ fn fill(argument: &OsStr, context: Option<&SpanContext>) -> OsString {
     }
 }
 
-/// Starts the command and waits for its end. With `--log-output`, the returned copies may still have output to read.
+/// Starts the command and waits for its end. With `--log-output`, the returned threads may still have output to read.
 fn start(
     mut command: Command,
     options: &Options,
@@ -309,7 +309,7 @@ fn file_name(program: &OsStr) -> String {
     first_word(&Path::new(&path).file_name().unwrap_or(path.as_ref()).to_string_lossy())
 }
 
-/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`]. The shell may have other options.
+/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`]. Other options may precede TEXT.
 fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().map_while(|word| word.to_str());
     if !SHELLS.contains(&file_name(program).as_str()) {

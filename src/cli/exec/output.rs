@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Copies {
     /// Channels that pass the pipes to the threads: first standard output, then standard error.
     streams: [mpsc::Sender<Stream>; 2],
-    /// Weak handles to the pipes that were passed.
+    /// Weak handles to the pipes that were passed to the threads.
     pipes: Vec<Pipe>,
     /// Disconnected once both threads have ended.
     running: mpsc::Receiver<()>,
@@ -46,7 +46,7 @@ struct Progress {
     /// Reads that were begun. Incremented before bytes are taken out of a pipe, so that `read == done` and two empty
     /// pipes mean that nothing is left.
     read: AtomicUsize,
-    /// Reads whose bytes were written, or could not be written.
+    /// Reads that have finished: their bytes were written, or the write failed.
     done: AtomicUsize,
 }
 
@@ -102,8 +102,8 @@ impl Copies {
         drop(self.streams);
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
-            // `read` is loaded last: a thread increments it before it takes bytes out of a pipe. If a pipe was found
-            // empty because of a read in progress, `read` differs from `done`.
+            // `read` is loaded last, because a thread increments `read` before it takes bytes out of a pipe: if a pipe
+            // was found empty because of a read in progress, `read` differs from `done`.
             let is_left = self.pipes.iter().any(is_readable);
             let done = self.progress.done.load(Ordering::SeqCst);
             let read = self.progress.read.load(Ordering::SeqCst);
@@ -127,7 +127,7 @@ fn showing(to: impl Write + IsTerminal + Send + 'static) -> Box<dyn Write + Send
 /// A Windows console. std refuses bytes that are not UTF-8 there, so they are replaced with U+FFFD.
 struct Console<W> {
     to: W,
-    /// Incomplete character at the end of the bytes so far.
+    /// Incomplete character at the end of the bytes that arrived so far.
     unfinished: Vec<u8>,
 }
 
@@ -174,7 +174,7 @@ fn pass_on<R: Read>(
     }
     // The last line may have no line end.
     lines.end();
-    // Completes the read that ended the loop.
+    // The loop ended before it counted its last read as done.
     progress.done.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -223,7 +223,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
         }
     }
 
-    /// Ends the line here, except for an incomplete character at its end.
+    /// Ends the line here. An incomplete character at its end is kept for the next line.
     fn cut(&mut self) {
         let rest = self.unfinished.split_off(whole_characters(&self.unfinished));
         self.end();
@@ -241,7 +241,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
     }
 }
 
-/// Returns the length without an incomplete character at the end.
+/// Returns the length of `text` without an incomplete character at its end.
 fn whole_characters(text: &[u8]) -> usize {
     match std::str::from_utf8(text) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),

@@ -93,7 +93,7 @@ mod platform {
     /// 32.
     pub(super) static SENT: AtomicU32 = AtomicU32::new(0);
     /// Signals that the terminal or the kernel sent and that were not forwarded yet. The terminal may have sent them to
-    /// the child as well. [`reaches`] determines this once the child exists.
+    /// the child as well, which [`reaches`] checks once the child exists.
     pub(super) static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
     /// Whether this process was started with SIGPIPE ignored. Rust's runtime ignores the signal before `main` begins,
@@ -127,8 +127,8 @@ mod platform {
         let ignores_ends = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_IGN;
         let ignores_broken_pipes = IGNORES_SIGPIPE.load(Ordering::SeqCst);
         let begin = move || {
-            // Runs in the child. The child has a copy of the bits of the signals that arrived before the fork. For
-            // later signals, the inherited handler sets bits in this copy. All of these signals are raised again.
+            // Runs in the child, which has a copy of the signal bits. For later signals, the inherited handler sets
+            // bits in this copy. With the default handling restored, the child raises the signals whose bits are set.
             set_handlers(&FORWARDED, libc::SIG_DFL);
             raise(&FORWARDED, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
             for (number, is_ignored) in [(libc::SIGCHLD, ignores_ends), (SIGPIPE, ignores_broken_pipes)] {
@@ -188,7 +188,7 @@ mod platform {
         let Some(timeout) = timeout else { return wait_without_limit(child) };
         let has_timed_out = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
-            // Nothing is sent. When this closure returns, `_running` is dropped, which wakes the other thread.
+            // No message is sent: when this closure returns, `_running` is dropped, which wakes the other thread.
             let (_running, end) = mpsc::channel::<()>();
             let has_timed_out = &has_timed_out;
             let limit = move || {
@@ -288,10 +288,10 @@ mod platform {
         keep_errno(forward);
     }
 
-    /// Returns whether the terminal has sent this signal to the child as well: then it must not be forwarded.
+    /// Returns whether the terminal has sent this signal to the child as well. Such a signal must not be forwarded.
     ///
     /// Ctrl-C, Ctrl-\ and a change of size go to each process of the foreground group. A hang-up goes to the session
-    /// leader, if it exists, and otherwise to the group.
+    /// leader alone, or to the group if the leader has ended.
     fn reaches(child: i32, number: c_int) -> bool {
         // SAFETY: these calls have no preconditions and are async-signal-safe.
         let (is_of_our_group, leads_session) =
@@ -301,16 +301,16 @@ mod platform {
 
     /// Returns whether the kernel sent the signal, and not a process.
     ///
-    /// On Linux, the code of a signal that a process sent is not positive. The sender's process id is not sufficient:
-    /// it is 0 for a sender outside of the process namespace as well, for example with `docker stop`.
+    /// On Linux, `si_code` is not positive if a process sent the signal. The sender's process id is not sufficient: it
+    /// is 0 for the kernel, but also for a sender outside of the process namespace, for example with `docker stop`.
     fn is_from_system(info: &libc::siginfo_t) -> bool {
         // SAFETY: the `siginfo_t` of the handled signals contains the sender.
         let sender = || unsafe { info.si_pid() };
         if cfg!(any(target_os = "linux", target_os = "android")) { info.si_code > 0 } else { sender() == 0 }
     }
 
-    /// Forwards the signals that are marked. `swap` clears the bits, so the handler and [`forward_to`] forward each
-    /// signal once.
+    /// Forwards the signals whose bits are set. `swap` clears the bits, so the handler and [`forward_to`] together
+    /// forward each signal once.
     fn forward() {
         let child = CHILD.load(Ordering::SeqCst);
         if child <= 0 {

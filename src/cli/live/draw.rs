@@ -58,7 +58,7 @@ fn plain(line: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once('m').map_or(part, |(_, rest)| rest))
 }
 
-/// Returns whether a row of a list has an error, or a line shows an error.
+/// Returns whether this row of a list has an error, or this line of another place shows one.
 pub(super) fn is_error(screen: &Screen, line: usize) -> bool {
     let store = screen.page.lock();
     match (screen.place, screen.items.keys.get(line)) {
@@ -69,7 +69,7 @@ pub(super) fn is_error(screen: &Screen, line: usize) -> bool {
             store.log(*key as u64).is_some_and(|kept| LogView::from(&kept.log).is_error())
         }
         _ => {
-            // The mark stands alone between spaces, so a name that contains the character does not match.
+            // The mark stands between spaces, so a name that merely contains the mark's character does not match.
             let mark = format!(" {} ", screen.style.glyph("✗"));
             let text = screen.items.lines.get(line).map(|line| plain(line) + " ").unwrap_or_default();
             let text = text.replace(" ERROR ", &mark).replace(" FATAL ", &mark);
@@ -114,7 +114,7 @@ fn palette(store: &Store) -> Palette {
 fn traces(screen: &Screen) -> Items {
     let mut traces = screen.page.traces();
     if !screen.filter.shows_everything() {
-        // Cloning the handles first keeps the lock short: requests wait for it while records are compared.
+        // The handles are cloned first, so that requests need not wait for the lock while records are compared.
         let logs: Vec<_> = screen.page.lock().logs.iter().cloned().collect();
         let mut by_trace: HashMap<TraceKey, Vec<LogView<'_>>> = HashMap::new();
         for (key, kept) in logs.iter().filter_map(|kept| Some((kept.trace()?, kept))) {
@@ -264,8 +264,8 @@ impl Screen {
         }
         lines.resize(self.rows + 2, String::new());
         lines.push(self.foot(&store));
-        // Each line is erased before it is drawn, not after: then the cursor may be on the last cell, which would be
-        // erased.
+        // Each line is erased before it is drawn. After a line as wide as the terminal, the cursor is on the last cell,
+        // so erasing would remove that cell.
         lines.iter().map(|line| format!("\x1b[K{line}")).collect::<Vec<_>>().join("\r\n")
     }
 
@@ -288,7 +288,6 @@ impl Screen {
         format!("  {}", style.ruled(&left, &[state]))
     }
 
-    /// Returns the titles of the columns.
     fn titles(&self, traces: &Table<'_>) -> String {
         let heads = |titles: &[&'static str]| {
             titles.iter().map(|title| Text::new(Ink::FAINT, *title)).collect::<Vec<_>>()

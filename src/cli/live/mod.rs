@@ -1,5 +1,5 @@
-//! The interactive view of `receive` and `show`: lists of traces, log records, metrics and services, and the waterfall
-//! of a trace, over everything that the [`Page`] keeps.
+//! The interactive view of `receive` and `show`: lists of the traces, log records, metrics and services that the
+//! [`Page`] keeps, and the waterfall of a trace.
 //!
 //! [`run`] connects a [`Screen`] to the terminal. A screen does no I/O: it turns keys into frames, whose lines
 //! `draw.rs` makes.
@@ -30,7 +30,7 @@ use super::view;
 
 /// Minimum interval between two frames that show new data.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
-/// Minimum interval between two frames that show new data, as a multiple of the time that the first of them took.
+/// Minimum interval between two frames that show new data, as a multiple of the time that the first frame took.
 const PAUSE_FACTOR: u32 = 20;
 /// Height of a terminal that does not report its size.
 const DEFAULT_ROWS: usize = 24;
@@ -139,7 +139,7 @@ pub(crate) fn run(
                 },
                 Event::Resize(..) => {
                     screen.resize(size());
-                    // The terminal may have wrapped or cut the lines, so the frame is written even if it is the same.
+                    // The terminal may have wrapped or cut lines, so the frame is drawn even if it is unchanged.
                     drawn.clear();
                 }
                 _ => {}
@@ -190,7 +190,7 @@ struct Screen {
     full: bool,
     place: Place,
     cursor: Cursor,
-    /// Places to which `Esc` returns, with the cursor and the search of that time; the latest is the last.
+    /// Places to which `Esc` returns, each with its cursor and its search; the latest place is the last.
     back: Vec<(Place, Cursor, String)>,
     search: String,
     query: Query,
@@ -229,8 +229,7 @@ impl Screen {
 
     fn resize(&mut self, size: Option<[usize; 2]>) {
         let [columns, rows] = size.unwrap_or([self.style.width + MARGIN, DEFAULT_ROWS]);
-        // Printing uses a minimum width. Here the terminal cuts lines that are too long (see `ENTER`), so the real
-        // width is used.
+        // The minimum width of printed lines does not apply, because the terminal cuts long lines (see `ENTER`).
         self.style.width = columns.saturating_sub(MARGIN).max(1);
         self.rows = rows.saturating_sub(FRAME_ROWS).max(1);
         self.version = None;
@@ -350,7 +349,7 @@ impl Screen {
         (self.place, self.cursor) = (place, cursor);
         self.items = Items::default();
         self.refresh();
-        // `refresh` found no selected row, because the items were empty, so it did not keep the cursor.
+        // The items were empty, so `refresh` had no selected row to follow, and may have moved the cursor.
         self.cursor = cursor;
         self.select(cursor.line);
     }
@@ -388,7 +387,7 @@ impl Screen {
         }
     }
 
-    /// Applies the text that was typed: filters the rows of a list, or finds the next line of another place.
+    /// Applies the text that was typed: filters a list, or selects the next line with this text in another place.
     fn find(&mut self, text: &str) {
         if self.is_list() {
             return self.set_search(text);

@@ -139,7 +139,7 @@ fn time_range(request: &Request<'_>) -> RangeInclusive<u64> {
 }
 
 /// Returns the traces that match the search and the time range of a request. A paused page sends `before`, the version
-/// of the store at that time, to see no later traces.
+/// of the store when the pause began, to see no later traces.
 fn matching_traces(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<Trace>>, Response> {
     let (query, range) = (query(request)?, time_range(request));
     let before = request.parameter("before").parse().unwrap_or(u64::MAX);
@@ -200,8 +200,8 @@ fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response>
     Ok(Response::json(&answer))
 }
 
-/// Returns the matching log records, the latest first. A paused page sends `before`, the number of log records at that
-/// time, to see no later ones.
+/// Returns the matching log records, the latest first. A paused page sends `before`, the number of log records when the
+/// pause began, to see no later ones.
 fn matching_logs(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<KeptLog>>, Response> {
     let (query, range) = (query(request)?, time_range(request));
     let least = request.parameter("level").parse().unwrap_or(0);

@@ -19,7 +19,7 @@ use super::store::{KeptLog, Trace, is_error};
 pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
     let (span, view) = (&received.span, SpanView::from(received));
     let events = span.events.iter().map(|event| {
-        // In nanoseconds since the start of the span. It may be negative.
+        // In nanoseconds since the start of the span; negative for an event before the start.
         let offset = event.time_unix_nano.wrapping_sub(span.start_time_unix_nano) as i64;
         json!({ "name": event.name, "offset": offset, "attributes": attributes(&event.attributes) })
     });
@@ -114,9 +114,8 @@ const TEXT_WIDTH: usize = 110;
 
 /// All spans of a trace as columns, in the order of their arrival.
 ///
-/// These columns, which contain no attributes, take a fraction of the bytes that one row per span with its attributes
-/// would take. Names are indices into `names`, parents are indices of spans, and times are nanoseconds since the start
-/// of the trace.
+/// The columns contain no attributes, so they take a fraction of the bytes of complete spans. Names are indices into
+/// `names`, parents are indices of spans, and times are nanoseconds since the start of the trace.
 #[derive(Default, Serialize)]
 pub(super) struct Columns {
     id: String,
@@ -154,7 +153,7 @@ pub(super) fn columns(trace: &Trace, page: &Page) -> Columns {
         ..Columns::default()
     };
     let mut names: HashMap<&str, u32> = HashMap::new();
-    // In reverse order, so that among spans with the same id the first one is found as a parent.
+    // `collect` keeps the last index of an id. In reverse order, this is the first span with the id.
     let in_reverse = trace.spans.iter().enumerate().rev();
     let indices: HashMap<&[u8], usize> =
         in_reverse.map(|(index, received)| (&received.span.span_id[..], index)).collect();

@@ -56,7 +56,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Returns a page that keeps telemetry. It is not served, unless a server is started for it.
+    /// Returns a page that keeps telemetry. Browsers can open the page only if a server is started for it.
     pub(crate) fn without_server(address: SocketAddr) -> Arc<Self> {
         Arc::new(Self {
             address,

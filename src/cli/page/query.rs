@@ -22,7 +22,7 @@ const MIN_ID_DIGITS: usize = 8;
 const COMPARISONS: [(&str, &[Ordering]); 5] =
     [(">=", &[Greater, Equal]), ("<=", &[Less, Equal]), (">", &[Greater]), ("<", &[Less]), ("=", &[Equal])];
 
-/// A parsed search in disjunctive form: it matches if all conditions of any alternative hold.
+/// A parsed search in disjunctive form: a record matches if all conditions of at least one alternative hold.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Query(Vec<Vec<Condition>>);
 

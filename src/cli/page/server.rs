@@ -220,7 +220,7 @@ fn is_gone(mut socket: &TcpStream) -> bool {
     }
 }
 
-/// A request. Only those that load a file have a body.
+/// A request. Only a request that loads a file has a body.
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     /// Host and port of an absolute target. They replace the header `Host` (RFC 9112, section 3.2.2).

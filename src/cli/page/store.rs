@@ -224,7 +224,7 @@ impl Store {
                 self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
             } else {
-                // The last entry stands for all further services: with it, the list exceeds the limit and stays as is.
+                // This entry stands for all further services. With it, the list exceeds the limit and no longer grows.
                 self.services.push("(more services)".to_owned());
             }
         }

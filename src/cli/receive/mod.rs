@@ -152,7 +152,7 @@ impl Options {
     /// Returns the addresses for HTTP and for gRPC.
     fn addresses(&self) -> [SocketAddr; 2] {
         let http = self.address.unwrap_or(SocketAddr::new(LOCALHOST, HTTP_PORT));
-        // By default, gRPC listens on the same interface. A user who asks for a free HTTP port may run several
+        // By default, gRPC listens on the same interface as HTTP. A user who asks for a free HTTP port may run several
         // receivers, so the gRPC port must not be fixed either.
         let default_grpc = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
         [http, self.grpc_address.unwrap_or(default_grpc)]

@@ -20,8 +20,8 @@ const FOOT_INTERVAL: Duration = Duration::from_millis(100);
 const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
 const ERASE: &str = "\r\x1b[K";
-/// Maximum bytes of one write. The counter of written bytes advances with each write, so with small writes it shows
-/// that a slow reader still reads.
+/// Maximum bytes of one write. The counter of written bytes advances with each write, so small writes show that a slow
+/// reader still reads.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
 /// State of the printing thread.

@@ -9,8 +9,8 @@ use standpipe::receiver::Batch;
 
 /// Maximum number of queued entries.
 const MAX_ENTRIES: usize = 256;
-/// Maximum memory of queued batches. They count toward the 256 MiB for all requests, most of which must stay available
-/// for new requests.
+/// Maximum memory of queued batches. These batches count toward the 256 MiB for all requests, and most of that memory
+/// must stay available for new requests.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 pub(super) enum Entry {

@@ -25,7 +25,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal. Returns `Some` if it is to be reported: the number of similar refusals since the last report.
+    /// Counts a refusal. If it is to be reported, returns the number of similar refusals since the last report.
     pub(super) fn note(&mut self, refused: &RefusedRequest, now: Instant) -> Option<u64> {
         self.count += 1;
         let kind = (refused.kind, refused.protocol.name(), is_preflight(refused));

@@ -55,8 +55,8 @@ fn open_at_line_start(path: &Path) -> io::Result<File> {
     let has_content = fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() > 0);
     // Telemetry may contain personal data, so only the owner may read a new file.
     let mut file = private_file().create(true).append(true).open(path)?;
-    // If an earlier process died while writing, the last line is incomplete: begin a new line. If the last byte cannot
-    // be read, an empty line does no harm.
+    // If an earlier process died while writing, the last line is incomplete, so a line end is added. If the last byte
+    // cannot be read, an empty line does no harm.
     if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {
         file.write_all(b"\n")?;
     }

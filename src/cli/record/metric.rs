@@ -14,7 +14,7 @@ use crate::cli::{Failure, text};
 /// Delta temporality: this process does not know the earlier values that a cumulative total would need.
 const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
 
-/// Form of a line of standard input, for messages.
+/// Description of a valid line of standard input, for messages.
 const LINE_FORM: &str = "an object with type, name and value, and optionally unit, description and attributes, \
                          for example {\"type\": \"counter\", \"name\": \"jobs\", \"value\": 1}";
 

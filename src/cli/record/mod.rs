@@ -46,7 +46,7 @@ fn deliver(
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Calls `take` with each non-empty line of standard input, until its end, Ctrl-C or SIGTERM.
+/// Calls `take` with each non-empty line of standard input, until the input ends, or Ctrl-C or SIGTERM arrives.
 ///
 /// Reports invalid lines with their numbers, and read errors. Returns true if there were no invalid lines or errors.
 fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, Failure> {
@@ -91,11 +91,11 @@ fn next_line() -> Option<io::Result<(Vec<u8>, bool)>> {
 
 /// Reads one line of JSON. `form` describes the object that is expected.
 fn from_line<T: DeserializeOwned>(line: &str, form: &str) -> Result<T, String> {
-    // serde would also read a struct from a list of its values.
+    // Without this check, serde would accept a list of the values instead of an object.
     if !line.starts_with('{') {
         return Err(format!("not a JSON object; write {form}"));
     }
-    // To serde_json, each line is line 1 of a document.
+    // serde_json gets each line alone and always reports line 1, so this number is removed.
     serde_json::from_str(line).map_err(|error| error.to_string().replace(" at line 1 column ", " at column "))
 }
 

@@ -16,7 +16,7 @@ use super::{STDIN, deliver, each_line, from_line, time};
 use crate::cli::sender::{self, AsValue, Attributes, Destination, Kind, Parent, Sender};
 use crate::cli::{Failure, caller, text};
 
-/// Form of a line of standard input, for messages.
+/// Description of a valid line of standard input, for messages.
 const LINE_FORM: &str = "an object with name and optionally start, end, kind, status, message, attributes, events and traceparent, \
                          for example {\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}";
 
@@ -249,8 +249,8 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
     let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;
     let tracer = tracer(&sender.telemetry);
     let span = sender::below(tracer.span_builder(name), draft.parent.as_ref()).start();
-    // Only the sampling decision and the ids are needed. The telemetry is shut down before the span ends, so the span
-    // is not sent here but by `span end`.
+    // Only the sampling decision and the ids of this span are needed. The telemetry is shut down before the span ends,
+    // so the span is not sent here but by `span end`.
     sender.telemetry.shutdown(Duration::ZERO);
     let mut line = SpanLine { name: name.to_owned(), end: Json::Null, ..draft.span };
     let now = SystemTime::now();

@@ -30,14 +30,13 @@ const ENDING: &str = ".ending-";
 
 /// Content of a file.
 pub(super) struct SpanFile {
-    /// Context of the span.
     pub(super) context: SpanContext,
     /// Service name, if `span start` had the option `--service`.
     pub(super) service: Option<String>,
     pub(super) span: SpanLine,
 }
 
-/// Writes a new file. An existing file must be empty, like those of `mktemp`.
+/// Writes a new file. An existing file must be empty, like the files that `mktemp` creates.
 pub(super) fn create(file: &Path, content: &SpanFile) -> Result<(), String> {
     match caller::private_file().create_new(true).append(true).open(file) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -70,7 +69,7 @@ pub(super) fn take(file: &Path) -> Result<PathBuf, String> {
     Ok(taken.into())
 }
 
-/// Reverses [`take`], unless a new file already has the name.
+/// Reverses [`take`], unless there is a new file with the old name.
 pub(super) fn give_back(taken: &Path, file: &Path) -> Result<(), String> {
     let renamed = match file.exists() {
         true => Err(io::ErrorKind::AlreadyExists.into()),
@@ -107,7 +106,7 @@ pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
     Ok(SpanFile { context, service, span })
 }
 
-/// Returns the name that another process gave the file to end its span.
+/// Returns the name that the file got from another process that ends the span.
 fn taken(file: &Path) -> Option<PathBuf> {
     let beginning = format!("{}{ENDING}", file.file_name()?.to_string_lossy());
     let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));

@@ -14,8 +14,8 @@ use super::super::text;
 /// Number of hexadecimal digits of a trace id.
 const ID_DIGITS: usize = 32;
 
-// Options of the filters. By default, everything is shown. If an option is given more than once, any of its values
-// matches. This is not a doc comment, because clap would show a doc comment in the help.
+// Options of the filters. By default, everything is shown. If an option is given more than once, one matching value is
+// enough. This is not a doc comment, because clap would show a doc comment in the help.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Filters (the whole tree is shown if any of its spans or log records matches)")]
 pub(crate) struct Filter {
@@ -44,7 +44,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Returns the records that match individually.
+    /// Returns the records that match on their own, without regard to the rest of their trace.
     pub(crate) fn select(&self, records: &Records) -> Records {
         let mut shown = records.clone();
         shown.spans.retain(|span| self.shows_span(&span.into()));
@@ -95,8 +95,8 @@ impl Filter {
             && self.is_named(&[received.name()])
     }
 
-    /// Returns whether a trace is shown: at least one of its spans or log records matches by both service and name. If
-    /// the filter requires them, the trace must also have an error, and at least the minimum duration.
+    /// Returns whether a trace is shown: one of its spans or log records must match by both service and name. If the
+    /// filter asks for an error or a minimum duration, the trace must have that, too.
     pub(crate) fn shows_trace(&self, spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> bool {
         let (start, end) = describe::interval(spans);
         let has_error =

@@ -33,7 +33,6 @@ const POINT_KIND: usize = 9;
 /// Width of a number, or of a histogram's bars. Most histograms have 16 buckets.
 const VALUE: usize = 16;
 
-/// Layout of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Lines are cut to the width of the terminal. Details that do not fit into the first line get a second line.

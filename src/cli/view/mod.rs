@@ -249,7 +249,7 @@ impl View {
         flat::log_row(view, attributes, layout).print(&self.style, out)
     }
 
-    /// Prepares for a line that is not part of a block. Call it before each such line.
+    /// Separates the next line from a block above it. Call this before each line that is not part of a block.
     pub(crate) fn begin_row(&mut self, out: &mut impl Write) -> io::Result<()> {
         match std::mem::replace(&mut self.last, Printed::Row) {
             Printed::Block => writeln!(out),

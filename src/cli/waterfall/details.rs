@@ -35,9 +35,8 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Returns the first two lines below a span. The first line has its kind and its attributes, or instead of the
-    /// attributes the number of spans that share its row. With the option `full`, the second line has its ids and its
-    /// scope.
+    /// Returns the first two lines below a span. The first line has the span's kind, and its attributes or the number
+    /// of spans that share its row. With the option `full`, the second line has the span's ids and its scope.
     pub(super) fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> [Vec<Piece>; 2] {
         let span = view.span;
         let kind = match view.kind() {
@@ -111,7 +110,7 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Returns a line each for the span's error, events, log records and links, and for omitted and missing spans.
+    /// Returns lines for the span's error, events, log records and links, and for omitted and missing spans.
     pub(super) fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         // If the span was drawn before, only its new log records are shown.
         let bare = Span { start_time_unix_nano: view.span.start_time_unix_nano, ..Span::default() };
@@ -185,8 +184,8 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Draws a line with the scopes and the resource of each service that has a row. Scopes and resources that the
-    /// palette has announced before are left out.
+    /// Draws a line with the scopes and the resource of each service that has a row. Scopes and resources that were
+    /// drawn before are left out.
     pub(super) fn origins(&mut self, trace: &Trace<'a>, lines: &mut Vec<String>) {
         let shown: HashSet<&str> = trace.in_order().map(|(_, view)| view.service).collect();
         let mut services: BTreeMap<_, Vec<&SpanView<'a>>> = BTreeMap::new();
@@ -276,9 +275,9 @@ pub(super) fn error(message: &str, style: &Style) -> Piece {
     (Ink::BAD, format!("{} {message}", style.glyph("✗")).trim_end().to_owned())
 }
 
-/// Returns the events of a span, without those that its log records repeat: a bridge may emit both for one event.
+/// Returns the span's events that no log record repeats. A bridge may emit the same message as event and log record.
 fn unlogged<'a>(events: &'a [Event], logs: &[LogView<'_>]) -> Vec<&'a Event> {
-    // Counted, because several events may have the same text. Each log record hides one of them.
+    // Each log record hides one event. Bodies are counted, because several events may have the same text.
     let mut bodies: HashMap<String, usize> = HashMap::new();
     if !events.is_empty() {
         logs.iter().for_each(|log| *bodies.entry(log.body()).or_default() += 1);

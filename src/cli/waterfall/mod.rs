@@ -31,7 +31,6 @@ const WITH_SERVICES: usize = 80;
 /// On a terminal narrower than this, there are no bars.
 const WITH_BARS: usize = 60;
 
-/// Options of a drawing.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     /// Whether every span is drawn, with all its details.
@@ -43,7 +42,6 @@ pub(crate) struct Options {
     pub(crate) is_cut: bool,
 }
 
-/// Heading of a trace.
 #[derive(Debug, Default)]
 pub(crate) enum Heading {
     #[default]
@@ -65,10 +63,10 @@ pub(crate) fn draw<'a>(
     style: &Style,
 ) -> Vec<String> {
     let mut traces = by_trace(spans);
-    // Assigned before anything is folded, so that `--full` does not change the colors.
+    // Colors are assigned before spans are folded, so that `--full` does not change the colors.
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     logs.iter().for_each(|view| palette.assign(view.service));
-    // A span with log records keeps its row, and a span with an error record also keeps its place in a deep tree.
+    // A span with log records keeps its own row. With an error record, it is also kept in a deep tree.
     if !options.full {
         let mut logged: HashMap<SpanKey<'a>, bool> = HashMap::new();
         logs.iter().for_each(|view| *logged.entry(span_of(view)).or_default() |= view.is_error());
@@ -187,7 +185,7 @@ struct Drawing<'d, 'a> {
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
-    /// Decides the columns, and assigns log records to spans. Returns the other log records, ordered by time.
+    /// Decides the columns, and assigns log records to spans. Returns the log records without a span, ordered by time.
     fn new(
         traces: &[Trace<'a>],
         logs: &[LogView<'a>],
@@ -281,7 +279,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let ink = if error.is_some() { Ink::BAD } else { Ink::PLAIN };
         let pieces =
             [(ink.bold(), trace.name_of(node, style)), (self.palette.ink(view.service), view.service.into())];
-        // The ids, the second element, are shown only with `--full`, which draws a tree even for one span.
+        // The second element has the ids. They are shown only with `--full`, which draws even a single span as a tree.
         let [first, _] = self.first_lines(trace, node, view);
         let pieces =
             pieces.into_iter().chain(error.clone()).chain(first).filter(|(_, text)| !text.is_empty());

@@ -81,8 +81,8 @@ fn connect(nodes: &mut [Node]) {
     }
 }
 
-/// Merges at least [`MIN_LIKE`] leaves with the same parent and the same key into the row of the first leaf. Other
-/// leaves keep their rows.
+/// Merges leaves with the same parent and the same key into the row of the first leaf, if there are at least
+/// [`MIN_LIKE`] of them. Other leaves keep their rows.
 pub(super) fn fold_siblings<'a>(
     mut nodes: Vec<Node>,
     key: impl Fn(&Node) -> Option<(&'a str, &'a str)>,

@@ -32,8 +32,8 @@ pub(crate) trait Mergeable: Clone {
 /// finite: saturates at the largest double of either sign.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NeumaierSum {
-    /// Starts as -0.0. Adding any other value changes it permanently, so an empty sum differs from a measured sum of 0
-    /// without a flag.
+    /// Starts as -0.0. Adding any other value changes it permanently, so no flag is needed to tell an empty sum from a
+    /// measured sum of 0.
     sum: f64,
     dropped: f64,
 }

@@ -41,7 +41,6 @@ pub(super) fn any_finite() -> impl Strategy<Value = f64> {
     (size, any::<bool>()).prop_map(|(size, is_negative)| if is_negative { -size } else { size })
 }
 
-/// Returns minimum and maximum.
 pub(super) fn extremes(values: &[f64]) -> (Option<f64>, Option<f64>) {
     let values = || values.iter().copied();
     (values().reduce(f64::min), values().reduce(f64::max))
@@ -158,7 +157,7 @@ fn histogram_of(bounds: &Arc<[f64]>, values: &[f64]) -> ExplicitHistogram {
     histogram
 }
 
-/// Returns the first bucket whose upper bound is not below the value, by linear search.
+/// Counts each value, by linear search, in the first bucket whose upper bound is not below the value.
 fn counts_of(bounds: &[f64], values: &[f64]) -> Vec<u64> {
     let mut counts = vec![0; bounds.len() + 1];
     for value in values {

@@ -179,7 +179,7 @@ impl Oracle {
         }
     }
 
-    /// The callback is called even if there is no room.
+    /// Notes a call of the callback, which happens even if there is no room.
     fn asked(&mut self) {
         for (series, now) in &self.visits.0 {
             let before = self.visits.1.get(series).copied().filter(|before| before <= now);

@@ -102,7 +102,7 @@ fn what_was_observed_once_and_found_no_room_is_told_though_it_is_not_observed_ag
     let second = told_with_room(1, &counter);
     assert_eq!((&second[0].attributes, second[0].number), (&set(0), Number::Int(10)));
     let third = told_with_room(9, &counter);
-    // Restarted in between, so both values count.
+    // The counter fell from 10 to 4, so it was restarted, and both values count.
     assert_eq!((&third[0].attributes, third[0].number, third.len()), (&set(1), Number::Int(14), 1));
     assert_eq!(third[0].period.start, second[0].period.time, "all points of a collection start together");
     assert!(third[0].period.time >= second[0].period.time);

@@ -2,26 +2,27 @@
 //!
 //! OTLP has no way to ask for the limit. A refusal (413) halves the limit, but not below the largest size that was
 //! accepted before, unless such sizes were refused three times in a row. If the limit has not changed for 30 s, the
-//! next accepted request of at least half its size raises it by half: the collector's limit may have been temporary.
+//! next accepted request of at least half of the limit raises it by half, because the collector's limit may have been
+//! temporary.
 
 use std::time::{Duration, Instant};
 
-/// Time for which a limit holds before a larger request is tried.
+/// Time after which an unchanged limit is raised.
 const RAISED_AFTER: Duration = Duration::from_secs(30);
 /// Number of consecutive refusals of single frames after which all frames of their size are assumed to be too large.
 const HOPELESS_AFTER: u32 = 16;
 /// Time for which frames that are assumed to be too large are dropped without an attempt.
 const HOPELESS_FOR: Duration = Duration::from_secs(1);
 
-/// If a size that was accepted before is refused this many times in a row, the limit falls below that size. Until then,
-/// a single oversized record in the request may be the reason.
+/// If a size that was accepted before is refused this many times in a row, the limit falls below that size. Fewer
+/// refusals may be caused by a single oversized record in the request.
 const MAX_DOUBTS: u32 = 3;
 
-/// The parts of later metrics are this many times smaller than a refused metric. The factor is large, because the
-/// metric may be lost in every collection until the parts are small enough.
+/// The parts of later metrics are this many times smaller than a refused metric. The factor is large, because every
+/// collection may lose the metric until the parts are small enough.
 const METRIC_STEP: usize = 8;
-/// Lower bound of the size at which metrics are divided after a refusal. A collector that refuses even smaller metrics
-/// accepts none at all, and more parts would only repeat the head of the metric.
+/// Lower bound of the size at which metrics are divided after a refusal. Smaller parts would hardly help: they would
+/// mostly consist of the head of the metric, which each part repeats.
 const MIN_METRIC_BYTES: usize = 1 << 10;
 
 /// The request size that a collector accepts for one signal, as learned so far. Sizes are bytes of uncompressed
@@ -34,8 +35,8 @@ pub(crate) struct RequestLimit {
     /// Consecutive refusals of sizes that were accepted before.
     doubts: u32,
     changed: Option<Instant>,
-    /// Size at which the next metrics are framed in parts, learned from single frames that were refused. The size never
-    /// grows again: small parts cost little more than the repeated head of the metric.
+    /// Size above which the next metrics are framed in parts, learned from single frames that were refused. The size
+    /// never grows again: small parts cost little more than the repeated head of the metric.
     metric_bytes: Option<usize>,
     /// Consecutive single frames that were refused.
     refused_alone: u32,
@@ -89,7 +90,7 @@ impl RequestLimit {
     /// Notes that a request of this size was accepted.
     pub(crate) fn accept(&mut self, size: usize, now: Instant) {
         (self.refused_alone, self.hopeless) = (0, None);
-        // A success resets `doubts` only if the request is nearly as large as the largest accepted one. Smaller
+        // A success resets `doubts` only if the request is nearly as large as the largest accepted request. Smaller
         // requests prove nothing: the halves of a refused request are accepted even if the collector has lowered its
         // limit.
         self.doubts = if size > self.taken / 4 * 3 { 0 } else { self.doubts };

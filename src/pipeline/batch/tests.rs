@@ -12,11 +12,11 @@ use crate::record::{Resource, ScopeBuilder, Value};
 /// A record to be queued: the index of its scope, and the padding of its name.
 type Queued = (usize, usize);
 
-/// The records that a test puts into a backlog, and those that must come out again.
+/// A backlog that a test fills, and the spans that must come out of it.
 struct World {
     scopes: Vec<Arc<Scope>>,
     resource: Vec<u8>,
-    /// The scope's name and the framed length of each span, by the unique name of the span, in the order of pushing.
+    /// Each span in the order of pushing: its unique name, the name of its scope, and its framed length.
     expected: Vec<(String, String, usize)>,
     backlog: Backlog,
 }
@@ -109,8 +109,8 @@ fn service_of(scope: &str) -> &str {
     scope.split_once(" of ").map_or("shop", |(_, service)| service)
 }
 
-/// Returns the value of a resource's only attribute, `service.name`. Checks that a foreign resource and each of its
-/// scopes have the schema URLs that `foreign_scope` gave them, and that the exporter's own have none.
+/// Returns the value of a resource's only attribute, `service.name`. Checks that a foreign resource and its scopes have
+/// the schema URLs of `foreign_scope`, and that the exporter's own resource and scopes have no schema URL.
 fn service(of_resource: &ResourceSpans) -> &str {
     let [attribute] = &of_resource.resource.as_ref().unwrap().attributes[..] else {
         panic!("{of_resource:?}");
@@ -178,7 +178,7 @@ proptest! {
             }
         }
         prop_assert!(world.backlog.is_empty());
-        // A record is dropped as too large if it does not fit into a request even alone: headers take room as well.
+        // A record is dropped as too large if it does not fit into a request of its own together with the headers.
         let fits = |(_, scope, bytes): &(String, String, usize)| {
             let scope = world.scopes.iter().find(|known| known.name == *scope).unwrap();
             let resource = scope.resource().unwrap_or(&world.resource);

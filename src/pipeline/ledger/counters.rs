@@ -105,7 +105,8 @@ impl Counters {
         }
     }
 
-    /// Notes that collected data points are in the spool, so that the closing of the counters does not drop them.
+    /// Notes that collected data points are in the spool, so that [`close`](Self::close) does not count them as
+    /// dropped.
     pub(crate) fn keep_collected(&self, points: u64) {
         subtract(&mut lock(&self.outcomes).collected, points);
     }
@@ -246,7 +247,7 @@ fn unsettled(counts: &Counts, accepted: u64) -> u64 {
     left
 }
 
-/// Subtracts, but not below 0, so that a wrong count does not wrap around to a huge one. A wrong count is a bug of
+/// Subtracts, but not below 0, so that a wrong count does not wrap around to a huge number. A wrong count is a bug of
 /// this library, and debug builds panic.
 fn subtract(from: &mut u64, records: u64) {
     let before = *from;

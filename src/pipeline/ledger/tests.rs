@@ -56,8 +56,8 @@ fn adds_up(counts: &Counts) -> bool {
             + counts.in_flight
 }
 
-/// Returns counts that are different powers of two, multiplied by `times`. A count that is confused with another or
-/// left out changes the sum.
+/// Returns counts that are different powers of two, multiplied by `times`. If a count is left out, or confused with
+/// another count, the sum changes.
 fn all_different(times: u64) -> Counts {
     let mut next = times;
     let mut count = || {
@@ -213,7 +213,7 @@ fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
         });
         for _ in 0..2_000 {
             // If `read` called the closure before it read the outcomes, there could be more outcomes than accepted
-            // records, and the subtraction would underflow and panic.
+            // records, and the subtraction would panic in a debug build.
             let counts = counters.read("test", || [accepted.load(Ordering::SeqCst), 0, 0]).traces;
             assert!(adds_up(&counts), "{counts}");
         }

@@ -52,13 +52,14 @@ pub(crate) enum Wait {
     Since(Instant),
 }
 
-/// The waiters of one queue. Callers that arrive later do not take their room, see `Queue::reserve_behind_waiters`.
+/// The waiters of one queue. Callers that arrive later do not take the room of the waiters, see
+/// `Queue::reserve_behind_waiters`.
 pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
-    /// One latch of this signal and one of the exporter, which all its signals share. The shared latch makes an
-    /// unreachable collector cost one wait instead of one per signal. The signal's own latch stays shut while only
-    /// other signals are delivered, so a single signal that is not delivered also costs only one wait.
+    /// One latch of this signal, and one latch that all signals of the exporter share. With the shared latch, an
+    /// unreachable collector costs one wait in total, and not one wait per signal. The signal's own latch stays shut
+    /// while only other signals are delivered, so a single signal that is not delivered also costs only one wait.
     latches: [Arc<Latch>; 2],
     waiters: Mutex<Waiters>,
     /// Number of records for which callers wait.
@@ -122,7 +123,7 @@ impl Backpressure {
         let _ = self.room_maker.set(room_maker);
     }
 
-    /// Returns whether a caller that finds the queue full waits.
+    /// Returns whether callers wait when the queue is full.
     pub(super) fn blocks(&self) -> bool {
         self.when_full == WhenFull::Block
     }
@@ -149,7 +150,8 @@ impl Backpressure {
 
     /// Wakes the worker with `wake` and calls `try_reserve` for `records`: once if the caller must not wait, otherwise
     /// until the call succeeds, the queue is `closed`, a latch is shut, or the time is up. The timeout starts at
-    /// `since`; a worker that does not begin ends the wait earlier. Calls `report` once if the wait is long.
+    /// `since`. The wait also ends if the worker thread has not begun to run in time. Calls `report` once if the wait
+    /// is long.
     pub(super) fn wait<T>(
         &self,
         since: Instant,
@@ -176,8 +178,8 @@ impl Backpressure {
         loop {
             // Read before `try_reserve`: a delivery after this line reopens a latch that is shut below.
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
-            // The caller is in the list already, so it is woken when room is released from now on: by the worker if
-            // the caller is first, otherwise by the waiter in front of it.
+            // The caller is already in the list, so a release of room wakes it from now on: a release wakes the first
+            // waiter, and each waiter that leaves wakes the next one.
             let is_first = self.is_first(&waiter);
             let reserved = if is_first { try_reserve() } else { None };
             if reserved.is_some() || closed() || self.is_latched() {
@@ -295,12 +297,12 @@ impl Parker {
     }
 }
 
-/// Is shut when a wait times out, and opened by the next delivery. While a latch is shut, no caller waits.
+/// Shut when a wait times out, and opened by the next delivery. While a latch is shut, no caller waits.
 #[derive(Default)]
 pub(crate) struct Latch {
     deliveries: AtomicU64,
-    /// `deliveries + 1` at the time when the latch was shut; 0 if it was never shut. The latch is shut as long as no
-    /// further delivery was counted, that is, as long as this equals `deliveries + 1`.
+    /// `deliveries + 1` at the time when the latch was shut; 0 if it was never shut. The latch is shut until the next
+    /// delivery is counted, that is, as long as `shut_at` equals `deliveries + 1`.
     shut_at: AtomicU64,
 }
 
@@ -343,7 +345,7 @@ impl WorkerStart {
         self.has_begun.store(true, Ordering::Release);
     }
 
-    /// Returns the time until which callers may wait for the worker; `None` once it has begun.
+    /// Returns the time until which callers may wait for the worker; `None` (no limit) once the worker has begun.
     pub(crate) fn limit(&self) -> Option<Instant> {
         if self.has_begun.load(Ordering::Acquire) { None } else { Some(self.due) }
     }

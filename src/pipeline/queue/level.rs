@@ -2,8 +2,8 @@
 //! atomic word each.
 //!
 //! [`Level::reserve`] takes records and bytes at once in a compare-exchange loop, so no two callers get the same room.
-//! [`WakeThreshold`] is a one-shot trigger. Of several callers that find it reached, one swaps the threshold for 0 and
-//! sends the wake-up:
+//! [`WakeThreshold`] is a one-shot trigger. Of several callers that find the threshold reached, only one swaps it for 0
+//! and sends the wake-up:
 //!
 //! ```text
 //! worker: stay_awake ─► 0 ── worker: set ──► armed ── caller: check, swap ──► 0 and one message ──► worker wakes up
@@ -64,21 +64,21 @@ pub(super) struct Level {
     largest: Largest,
 }
 
-/// The only word that every caller writes. It has cache lines of its own: a write invalidates them in the caches of
+/// The only word that every caller writes. The word has its own cache lines: a write invalidates these in the caches of
 /// other cores, but not the lines with the rest of the queue, which callers only read.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Left(AtomicU64);
 
-/// Largest number of records and of bytes of one frame so far. Both begin at about an eighth of the capacity or less:
-/// then [`Level::pressure`] is three quarters of the capacity.
+/// Largest number of records and of bytes of one frame so far. Both start at an eighth of the capacity or less, for
+/// which [`Level::pressure`] is three quarters of the capacity.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// Proof that room was reserved, with the room left immediately after.
+/// Proof that room was reserved, with the room that was left immediately afterwards.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {
     left: Pair,
@@ -104,15 +104,16 @@ impl Level {
         (self.records - records, self.bytes - bytes)
     }
 
-    /// Returns whether a record is too small to be of interest to [`note_size`](Self::note_size). Such a record is also
-    /// small enough to be sent.
+    /// Returns whether [`note_size`](Self::note_size) can be skipped, because a record of this size is not the largest
+    /// so far. Such a record is also small enough to be sent.
     #[inline]
     pub(super) fn is_usual(&self, bytes: usize) -> bool {
-        // Relaxed: the value only grows, so an outdated one at worst sends the caller to the slow path.
+        // Relaxed: the value only grows, so an outdated value at worst sends the caller to the slow path.
         bytes <= self.largest.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes a frame's size. Returns true if it is the largest so far, which may lower [`pressure`](Self::pressure).
+    /// Notes a frame's size. Returns true if the frame is the largest so far, which may lower
+    /// [`pressure`](Self::pressure).
     pub(super) fn note_size(&self, records: usize, bytes: usize) -> bool {
         // SeqCst with the worker's threshold: either the worker sees the size or the caller sees the threshold.
         let rises = |largest: &AtomicUsize, size: usize| {
@@ -122,8 +123,8 @@ impl Level {
         rises(&self.largest.records, records) | rises(&self.largest.bytes, bytes)
     }
 
-    /// Returns the level at which the worker must not rest: three quarters of the capacity, or less if two of the
-    /// largest frames would not fit above three quarters. So the next frame still fits while the worker wakes up.
+    /// Returns the level at which the worker must not rest: three quarters of the capacity, or less if the last quarter
+    /// has no room for two of the largest frames. So the next frame still fits while the worker wakes up.
     pub(super) fn pressure(&self) -> WakeAt {
         let threshold = |capacity: usize, largest: usize| {
             (capacity / 4 * 3).min((capacity + 1).saturating_sub(2 * largest)).max(1)
@@ -228,7 +229,7 @@ impl WakeThreshold {
         }
     }
 
-    /// Makes the worker compute its threshold again, even if it is about to set one now.
+    /// Makes the worker compute its threshold again, even if the worker is about to set a threshold now.
     #[cold]
     pub(super) fn send_wake(&self) {
         // A message that is already waiting is enough, so a full channel is ignored.

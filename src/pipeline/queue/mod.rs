@@ -33,7 +33,8 @@
 //!
 //! # Memory ordering
 //! All operations on `left`, `min_left`, `waiting_records` and `closed`, and all updates of `largest`, are `SeqCst`. In
-//! each of these pairs, both sides store one word, then load the other, so one of them sees it (Dekker's algorithm):
+//! each of these pairs, both sides store one word, then load the other word, so at least one side sees the other's
+//! store (Dekker's algorithm):
 //! - `left` (caller reserves) and `min_left` (worker arms its wake-up): no wake-up is lost;
 //! - `largest` (caller notes a larger record) and `min_left`: the same for the pressing level ([`Level::pressure`]);
 //! - `waiting_records` (caller joins the waiters) and `min_left`: the worker does not rest while a caller waits;
@@ -112,15 +113,16 @@ impl Shared {
 }
 
 impl Queue {
-    /// Returns an empty queue for records of at most `largest_record` bytes. It wakes the worker at the level set with
-    /// [`wake_at`](Self::wake_at).
+    /// Returns an empty queue for records of at most `largest_record` bytes. The queue wakes the worker at the level
+    /// set with [`wake_at`](Self::wake_at).
     pub(crate) fn new(settings: &QueueSettings, largest_record: usize, shared: Shared) -> Self {
         let Shared { counters, reporter, wake, latch, recorder } = shared;
         let shards = Shards::new();
         // Two consecutive chunks of a shard hold more than `Chunk::BYTES` together; otherwise the second would not have
         // been begun. So chunks are at least half full on average, except the last one of each shard.
         let max_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
-        // In the flight recorder, scopes take room as well, but there are never more chunks than slots.
+        // In the flight recorder, scopes take room as well, so more chunks are needed, but never more than there are
+        // slots.
         let max_chunks = max_chunks + recorder.as_ref().map_or(0, |recorder| recorder.slots());
         Self {
             level: Level::new(settings.records, settings.bytes, largest_record),
@@ -185,8 +187,8 @@ impl Queue {
         true
     }
 
-    /// Enqueues a record that fits into the open chunk and the queue without further work (the fast path). Otherwise
-    /// has no effect and returns false.
+    /// Enqueues a record if it fits into the open chunk and the queue, and needs no further work (the fast path).
+    /// Otherwise has no effect and returns false.
     #[inline(always)]
     fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8]) -> bool {
         let bytes = frame.len();
@@ -217,7 +219,7 @@ impl Queue {
         if self.level.note_size(records, frame.len()) {
             self.wake_threshold.send_wake();
         }
-        // A dropped record needs no chunk.
+        // Drop the record before a chunk is allocated for it.
         if !self.backpressure.blocks() && !self.is_closed() && !self.level.has_room(records, frame.len()) {
             self.wake_threshold.wake();
             self.count_not_enqueued(scope, NotEnqueuedReason::QueueFull, records);
@@ -286,7 +288,7 @@ impl Queue {
         preallocated: &mut Preallocated,
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
-            // Shrink the open chunk only if the queue has room for the record. In a full queue, it stays open.
+            // Shrink the open chunk only if the queue has room for the record. In a full queue, the chunk stays open.
             if self.level.has_room(1, bytes) {
                 open.shrink(missing);
             }
@@ -299,7 +301,7 @@ impl Queue {
 
     /// Reserves room for a caller that has not waited, without taking the room that waiters need.
     ///
-    /// The caller may overtake waiters that are only waking up. If every caller had to join them, the list would never
+    /// The caller may overtake waiters that are still waking up. If every caller had to join them, the list would never
     /// become empty, and each record would cost a wake-up.
     fn reserve_behind_waiters(&self, records: usize, bytes: usize) -> Option<Reservation> {
         let waiting_records = self.backpressure.waiting_records();
@@ -366,7 +368,7 @@ impl Queue {
         self.reporter.report_from_caller(signal, ProblemKind::CallersWaiting, message);
     }
 
-    /// Warns from a thread of the program.
+    /// Reports a problem of the configuration from a thread of the program.
     pub(crate) fn warn(&self, signal: Signal, message: &str) {
         self.reporter.report_from_caller(signal, ProblemKind::Configuration, || message.to_owned());
     }

@@ -38,7 +38,7 @@ pub(super) struct Shards(Box<[Shard]>);
 /// One open chunk on its own cache lines.
 ///
 /// The lock is std's: its whole state is in the mutex itself. A lock with a process-wide table of waiters could stay
-/// blocked in a child if another thread forked while the table was locked.
+/// blocked in a forked child, if another thread held the table's lock at the fork.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -143,7 +143,8 @@ impl OpenChunk {
         match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
             Some(chunk) if chunk.fits(scope, frame.len()) => chunk.swap_runs(&mut preallocated.runs),
-            // The channel has room for all chunks. If it were full nevertheless, the chunk is filled further.
+            // The channel has room for all chunks. If it were full nevertheless, the open chunk would stay and be
+            // filled further.
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
                 *full = kept.or_else(|| preallocated.chunk.take());
@@ -179,8 +180,8 @@ pub(super) enum Missing {
 }
 
 impl Preallocated {
-    /// Returns the memory that must still be allocated before the record can be appended to the open chunk or, if it
-    /// does not fit there, to the next one; `None` if there is enough.
+    /// Returns the memory that must still be allocated before the record can be appended to the open chunk or, if the
+    /// record does not fit there, to the next chunk; `None` if there is enough.
     pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
         match open {
             Some(chunk) if chunk.has_place(scope, bytes) => None,

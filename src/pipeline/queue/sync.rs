@@ -1,7 +1,7 @@
 //! The locks, atomics, channels and thread-locals through which the threads of a queue synchronize.
 //!
-//! They are named in one place so that the model checker in the tests can replace them. The latches and the counters of
-//! the ledger are not replaced.
+//! They are named in one place so that the model checker in the tests can replace them. The atomics of the latches and
+//! of the ledger's counters are not replaced.
 
 #[cfg(all(test, queue_model))]
 pub(super) use super::model::sync::*;

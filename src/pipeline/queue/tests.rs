@@ -89,7 +89,7 @@ impl Fixture {
     }
 }
 
-/// A framed record of `len` bytes that carries a number. Its length always takes three bytes.
+/// A framed record of `len` bytes that carries a number. The length prefix always takes three bytes.
 fn record(number: u64, len: usize) -> Vec<u8> {
     let body = len - 4;
     let mut record = vec![0x12, body as u8 | 0x80, (body >> 7) as u8 | 0x80, (body >> 14) as u8];
@@ -248,7 +248,7 @@ fn is_pressing_earlier_with_frames_of_many_records() {
 fn wakes_worker_to_compute_its_threshold_again_after_a_larger_record() {
     let fixture = lossy(100, 1000);
     let wake_ups = [100, 300, 300, 100].map(|len| {
-        // The worker may be about to set a threshold, but has not done so yet.
+        // As if the worker were about to set a threshold, but had not done so yet.
         fixture.queue.stay_awake();
         fixture.enqueue(0, len);
         fixture.woken.try_iter().count()
@@ -393,7 +393,7 @@ fn reuses_chunks_unless_they_grew() {
     assert_eq!(fixture.queue.spares.len(), 0, "too large to be kept");
 }
 
-// One caller and one worker, step by step, compared with a model of two lists.
+// Compares every step of one caller and one worker with a model that consists of two lists.
 
 #[derive(Debug, Clone)]
 enum Step {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::pipeline::clock::simulated;
 
 thread_local! {
-    /// Length of a slice of the second thread, after which the first thread runs; `None` if there is no second
+    /// Length of a slice of the simulated second thread, after which the first thread runs; `None` without a second
     /// thread.
     static SLICE: Cell<Option<Duration>> = const { Cell::new(None) };
     /// True if the work returned because its slice ended, and must be called again.

@@ -1,6 +1,6 @@
-//! Simulates a fleet of exporters whose collector returns after a long outage, and counts the requests per second
-//! after its return, with and without the jitter of the back-off. Each exporter consists of the real throttle and the
-//! real retry policy only.
+//! Simulates a fleet of exporters whose collector returns after a long outage, and counts the requests per second after
+//! this return, with and without the jitter of the back-off. Each simulated exporter consists only of the real throttle
+//! and the real retry policy.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,12 +16,11 @@ use crate::transport::Verdict;
 
 /// All programs start within this time, as in a deployment.
 const STARTED_WITHIN: Duration = Duration::from_secs(1);
-/// Interval in which each program emits a record, with a random phase.
+/// Time between two records of a program. Each program has a random phase.
 const RECORD_EVERY: Duration = Duration::from_secs(10);
 /// Number of seconds after the collector's return for which requests are counted.
 const COUNTED: usize = 60;
 
-/// One exporter.
 struct Exporter {
     throttle: Throttle,
     /// Consecutive attempts that failed.

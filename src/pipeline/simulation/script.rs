@@ -7,7 +7,6 @@ use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings, S
 use crate::process::Driver;
 use crate::record::Signal;
 
-/// Signals of the simulated records.
 pub(super) const SIGNALS: [Signal; 2] = [Signal::Traces, Signal::Logs];
 
 pub(super) const HAS_SPOOL: bool = cfg!(all(feature = "spool", target_os = "linux"));
@@ -15,7 +14,6 @@ pub(super) const HAS_SPOOL: bool = cfg!(all(feature = "spool", target_os = "linu
 /// Longest time for which the process is frozen.
 const MAX_FREEZE: Duration = Duration::from_secs(6 * 3600);
 
-/// Scopes of the simulated records.
 pub(super) const SCOPES: [&str; 2] = ["shop", "warehouse"];
 
 /// A SplitMix64 generator: numbers that depend only on the seed.
@@ -144,7 +142,7 @@ pub(super) enum Action {
     Freeze(Duration),
     /// Stops with this budget.
     Stop(Duration),
-    /// These three are steps of a stop that runs on a thread other than the worker's:
+    /// The next three actions are steps of a stop that runs on a thread other than the worker's:
     /// [`exporter_set::stop`](crate::pipeline::exporter_set::stop).
     CutOldAttempt,
     Interrupt,
@@ -159,7 +157,8 @@ impl Script {
         let time = Duration::from_millis(dice.pick(&[200, 2_000, 20_000]));
         let mut actions: Vec<_> =
             (0..dice.magnitude(3..=60)).map(|_| (dice.time(time), Action::new(dice, &settings))).collect();
-        // In a script without a stop or a kill, the network recovers at the end, and all records must be settled.
+        // Half of the scripts have a stop. In the others, unless the program is killed, the network recovers at the
+        // end, and all records must be settled.
         if dice.chance(50) {
             actions.push((time, Action::Stop(dice.millis(0..=5_000))));
         }

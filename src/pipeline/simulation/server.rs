@@ -11,7 +11,7 @@ use crate::transport::Verdict;
 const SCOPE_RECORDS: u8 = 0x12;
 const RECORD: u8 = 0x12;
 
-/// Longest time of an answer without a fault.
+/// Longest time until an answer arrives, if there is no fault.
 const USUAL: Duration = Duration::from_millis(5);
 
 /// The records of one signal and their outcomes, as the server knows them. The ledger is compared with these counts.
@@ -149,9 +149,9 @@ impl Book {
         Ok(())
     }
 
-    /// Checks that two rounds are at least the throttle apart. A record that was made after others had arrived
-    /// belongs to a later round. The earlier round cannot have begun before its last record was made, and the later
-    /// one has begun by now.
+    /// Checks that two rounds are at least the throttle apart. A record that was made after others had arrived belongs
+    /// to a later round. The earlier round cannot have begun before its last record was made, and the later round has
+    /// begun by now.
     fn check_throttle(&self, newest: Instant, now: Instant, throttle: Duration) -> Result<(), String> {
         let (Some(seen_at), Some(before)) = (self.seen_at, self.seen.checked_sub(1)) else { return Ok(()) };
         let earliest = self.records[before].made;
@@ -176,7 +176,7 @@ impl Book {
             Fault::TooLarge(most) if bytes > most => Verdict::TooLarge { reason: reason() },
             Fault::Refused => Verdict::Refused { reason: reason() },
             Fault::NotTaken => Verdict::NotTaken { reason: reason() },
-            // May exceed `count`: a server may claim to have rejected more records than it was sent.
+            // May exceed `count`: a server may claim to have rejected more records than it received.
             Fault::Partial => {
                 Verdict::AcceptedPartly { rejected: count * reply.rejected / 100, message: reason() }
             }

@@ -31,11 +31,11 @@ const MIN_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 /// is not running ends without using up its budget.
 const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
 
-/// Replaces `give-up-after` for batches of the spool, whose age `spool-age` bounds. The value is a year, which
-/// `Instant` can represent.
+/// Replaces `give-up-after` for batches of the spool, because `spool-age` bounds their age. The value is a year, since
+/// a longer time could overflow an `Instant`.
 pub(super) const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Signal of the attempt that is under way. A stop reads it from another thread, to cut the attempt short.
+/// Signal of the attempt that is under way, for a stop on another thread, which may cut the attempt short.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentAttempt(Mutex<Option<Signal>>);
 
@@ -92,8 +92,8 @@ impl Worker {
         }
     }
 
-    /// Passes the end of an export to self-observation. An export that ends with a spooled batch, or that a stop ends,
-    /// counts as failed.
+    /// Passes the end of an export to self-observation. An export counts as failed if its batch goes to the spool, or
+    /// if a stop ends the export.
     fn observe_export(&self, at: usize) {
         let Delivery { signal, begun, failure, .. } = &self.deliveries[at];
         let time = begun.map_or(Duration::ZERO, |begun| clock::now() - begun);
@@ -108,7 +108,7 @@ impl Worker {
                 self.yield_to_next_collection(at);
                 return None;
             }
-            // Requests on disk are older than parts in memory that the disk could not take.
+            // Requests on disk go first: they are older than parts in memory that the disk could not take.
             if self.deliveries[at].has_spooled && !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
                 self.load_spooled(at);
             }
@@ -174,7 +174,7 @@ impl Worker {
         let deadline = now + self.attempt_timeout;
         let Some(stop) = self.state.stop.get() else {
             // The last attempt gets its whole timeout. So does an attempt that begins after the batch's time has run
-            // out, which can happen while another signal is sent, or between two turns of a caller.
+            // out: the worker may have sent another signal until then, or waited for the next turn of a caller.
             let is_last = self.deliveries[at].is_last || give_up <= now;
             return if is_last { deadline } else { deadline.min(give_up) };
         };
@@ -193,7 +193,7 @@ impl Worker {
         self.counters.attempted();
         let mut current_attempt = lock(&self.current_attempt.0);
         transport.forget_cut();
-        // Only attempts from before the stop may be cut: those in a stop already have a deadline within its budget.
+        // Only attempts from before the stop may be cut: later ones already have a deadline within the stop's budget.
         *current_attempt = self.stop_by().is_none().then_some(batch.signal);
         drop(current_attempt);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
@@ -266,8 +266,8 @@ impl Worker {
                 if self.deliveries[at].parts.is_empty() {
                     self.observe_export(at);
                     self.deliveries[at].part_is_over();
-                    // The spool has the part now, and loads it for the next attempt. In a stop, `is_last` must be kept
-                    // for that attempt; otherwise the attempts would never end.
+                    // The spool has the part now, and the next attempt loads it from there. In a stop, `is_last` must
+                    // be kept for that attempt; otherwise the attempts would never end.
                     self.deliveries[at].is_last = is_stopping && pause.is_last;
                 }
                 return;
@@ -281,7 +281,8 @@ impl Worker {
                 self.settle_part(at, part, Outcome::TooLarge);
             }
             NextStep::DropRefused => self.settle_part(at, part, Outcome::Refused),
-            // `close_spool` keeps the part on disk, or `Counters::close` counts it as dropped by the shutdown.
+            // `close_spool` keeps the part on disk. Without a spool, `Counters::close` counts it as dropped by the
+            // shutdown.
             NextStep::GiveUp(_) if is_stopping => {
                 delivery.is_finished = true;
                 delivery.parts.push(part);
@@ -311,7 +312,7 @@ impl Worker {
         }
     }
 
-    /// Returns the retry settings, in a stop with shorter delays.
+    /// Returns the retry settings. In a stop, the delays are shorter.
     fn retry_settings(&self, now: Instant) -> RetrySettings {
         let mut settings = self.retry;
         if let Some(stop) = self.state.stop.get() {
@@ -339,7 +340,7 @@ impl Worker {
                 (ProblemKind::Unavailable, reason.clone())
             }
             Verdict::ProxyRefused { reason } => {
-                // In whole numbers: the formatting of floats would add 10 KB to a small program.
+                // Whole seconds, because the formatting of floats would add 10 KB to a small program.
                 let pause =
                     (self.state.proxy_pause.left(clock::now()) + Duration::from_millis(500)).as_secs();
                 let message = format!("{reason}; nothing is sent for {pause} s");
@@ -373,7 +374,7 @@ fn failure(verdict: Option<&Verdict>, status: Option<ResponseStatus>, is_late: b
 
 /// Returns the next step in a stop, where only the budget limits the attempts. A batch that is not delivered is sent
 /// again after a pause. A pause that would exceed half of the time `left` is cut to that half, and the attempt after
-/// it is the last.
+/// the pause is the last.
 pub(super) fn next_step_at_stop(next_step: NextStep, was_last: bool, left: Duration) -> NextStep {
     match next_step {
         NextStep::TryAgain(pause) | NextStep::GiveUp(pause) if !was_last && !left.is_zero() => {

@@ -17,7 +17,7 @@ use crate::record::Signal;
 
 /// Pause after a drain that found room reserved but no record: a caller is between its reservation and its append.
 const PENDING_APPEND_WAIT: Duration = Duration::from_millis(1);
-/// Back-off that remains after a flush has shortened it, so that a program that flushes continuously does not
+/// Length to which a flush shortens a back-off. It is not zero, so that a program that flushes continuously does not
 /// reconnect continuously.
 const MIN_BACK_OFF: Duration = Duration::from_millis(100);
 
@@ -29,10 +29,10 @@ pub(crate) struct Delivery {
     counters: Arc<Counters>,
     pub(super) backlog: Backlog,
     /// The parts of the batch that is being sent, as a stack: the next part is the last element. There are several
-    /// only if a batch was divided, or if the spool cannot take a batch.
+    /// parts only if a batch was divided, or if the spool cannot take a batch.
     pub(super) parts: Vec<Batch>,
-    /// Records and queued bytes of the current batch whose room is not released yet: first those of the queue, then
-    /// those that the worker has collected. After a panic, these records are lost.
+    /// Records and queued bytes of the current batch whose room is not released yet: at index 0 those from the queue,
+    /// at index 1 those that the worker has collected. A panic loses these records.
     pub(super) in_hand: [(u64, usize); 2],
     /// Start of the first attempt to send the next part, if there was an attempt.
     pub(super) begun: Option<Instant>,
@@ -48,14 +48,14 @@ pub(crate) struct Delivery {
     /// End of the current pause, and the pause itself.
     not_before: Option<(Instant, Pause)>,
     throttle: Throttle,
-    /// Time at which the worker first saw records in the queue since the last round. The linger time counts from it.
+    /// Time at which the worker first saw records in the queue since the last round. The linger time starts then.
     waiting_since: Option<Instant>,
     pub(super) limit: RequestLimit,
     /// Numbers of records that have left the queue and of records that have been settled. Flushes compare the two.
     pub(super) taken: u64,
     pub(super) settled: u64,
-    /// True if the spool has records of this signal. They are sent first, and later records go to the spool behind
-    /// them.
+    /// True if the spool has records of this signal. These records are sent first, and later records go to the spool
+    /// behind them.
     pub(crate) has_spooled: bool,
     /// Attempts since the start of the stop.
     pub(super) attempts_in_stop: u32,
@@ -70,7 +70,7 @@ pub(super) enum Readiness {
     Due,
     /// The given point in time, regardless of the queue's level.
     Until(Instant),
-    /// The queue reaching this level, or the time if one is given.
+    /// The queue reaching this level, or the given point in time, whichever is earlier.
     Records(WakeAt, Option<Instant>),
 }
 
@@ -122,7 +122,6 @@ impl Delivery {
         may_start && self.round_readiness(batch, now) == Readiness::Due
     }
 
-    /// Returns whether a pause is under way.
     pub(super) fn is_paused(&self, now: Instant) -> bool {
         self.not_before.is_some_and(|(then, _)| now < then)
     }
@@ -219,8 +218,8 @@ impl Delivery {
         self.is_last = pause.is_last;
     }
 
-    /// Shortens a back-off to [`MIN_BACK_OFF`], counted from its start. A pause that the server asked for stays as it
-    /// is.
+    /// Shortens a back-off to [`MIN_BACK_OFF`], counted from the start of the back-off. Leaves a pause that the server
+    /// asked for.
     pub(super) fn shorten_back_off(&mut self) {
         let is_long = |(_, pause): &&mut (_, Pause)| !pause.by_server && pause.time > MIN_BACK_OFF;
         if let Some((then, pause)) = self.not_before.as_mut().filter(is_long) {
@@ -235,7 +234,7 @@ impl Delivery {
         (self.not_before, self.is_last) = (None, false);
     }
 
-    /// Resets the state of the part that was next. The first attempt of the following part sets a new deadline.
+    /// Resets the fields about the current part, so that the first attempt of the next part sets a new deadline.
     pub(super) fn part_is_over(&mut self) {
         (self.begun, self.failure, self.give_up, self.is_last) = (None, None, None, false);
     }
@@ -271,8 +270,8 @@ impl Delivery {
         self.release_batch(batch);
     }
 
-    /// Turns a batch from the queue into a batch of the spool, which has a copy of the batch, and releases the room in
-    /// the queue. The ledger counts the records as in flight before and after.
+    /// Marks a batch from the queue as loaded from the spool, which has a copy of it, and releases its room in the
+    /// queue. The ledger counts the records as in flight before and after.
     pub(super) fn move_out_of_queue(&mut self, batch: &mut Batch) {
         self.keep_if_collected(batch);
         self.release_room(batch.is_snapshot(), batch.records, batch.queued_bytes);
@@ -286,7 +285,7 @@ impl Delivery {
     }
 
     /// Frees a settled batch, then releases its room. In this order, the memory in use never exceeds the bound of the
-    /// queue: a caller that gets the room allocates at once.
+    /// queue, since a caller that gets the room allocates memory at once.
     pub(super) fn release_batch(&mut self, batch: Batch) {
         if batch.is_spooled() {
             return;

@@ -1,8 +1,8 @@
-//! Flush: waits until all records accepted before it, and one collection of the metrics after it, have an outcome.
+//! Flush: waits until all records accepted before the flush, and the metrics of one later collection, have an outcome.
 //!
-//! A flush notes how many records have left each queue (`taken`), and is over once as many have been settled. One
-//! number per signal is enough, since a delivery sends its records in order: a flush needs neither a marker in the
-//! queue nor a list of records.
+//! A flush notes how many records have left each queue so far (`taken`), and is over once this number of records is
+//! settled. One number per signal is enough, since a delivery sends its records in order: a flush needs neither a
+//! marker in the queue nor a list of records.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -37,15 +37,14 @@ pub(crate) struct FlushRequest {
     callers: Weak<Receiver<()>>,
 }
 
-/// The flush that the worker has not begun yet. All callers that request a flush before the worker begins this one
-/// share it. So however often callers request one, the worker begins at most one flush per step, and no list of
-/// requests grows.
+/// The flush that the worker begins next. Until then, all callers that request a flush share this one. So the worker
+/// begins at most one flush per step and needs no list of requests, however often callers request a flush.
 #[derive(Default)]
 pub(crate) struct NextFlush(Mutex<Option<FlushRequest>>);
 
 impl NextFlush {
     pub(crate) fn request(&self) -> PendingFlush {
-        // The request is allocated and freed without the lock: the program's allocator may emit a record and wait for
+        // The request is allocated and freed outside the lock: the program's allocator may emit a record and wait for
         // the worker, which takes this lock.
         let (running, ended) = bounded(0);
         let callers = Arc::new(ended);
@@ -90,7 +89,8 @@ impl Worker {
         self.state.flushes.push(Flush { request, since: now, targets, waits_for_collection_after });
     }
 
-    /// Notes the end of a collection: flushes that waited for it now wait until its data points are settled.
+    /// Notes the end of a collection. Flushes that waited for this end now wait until the collected data points are
+    /// settled.
     pub(super) fn collection_is_over(&mut self, number: u64, at: usize) {
         for flush in &mut self.state.flushes {
             if flush.waits_for_collection_after.is_some_and(|before| before < number) {
@@ -100,9 +100,9 @@ impl Worker {
         }
     }
 
-    /// Lets flushes wait for the next collection, since this one was superseded or did not fit into the queue. A flush
-    /// older than `give-up-after` does not wait: if the collector never accepted the metrics, the flush would never
-    /// end. Returns whether any flush waits.
+    /// Lets flushes wait for the next collection, because collection `number` was superseded or did not fit into the
+    /// queue. A flush older than `give-up-after` does not wait: if the collector never accepted the metrics, the flush
+    /// would never end. Returns whether any flush waits.
     pub(super) fn wait_for_next_collection(&mut self, number: u64) -> bool {
         for flush in &mut self.state.flushes {
             if clock::now() - flush.since < self.retry.give_up_after {
@@ -112,8 +112,8 @@ impl Worker {
         self.state.flushes.iter().any(|flush| flush.waits_for_collection_after.is_some())
     }
 
-    /// Ends all flushes whose records are settled, and forgets those whose callers no longer wait. Without the
-    /// latter, flushes that time out would accumulate during an outage.
+    /// Ends all flushes whose records are settled, and forgets those whose callers no longer wait. Otherwise, flushes
+    /// that time out would accumulate during an outage.
     pub(super) fn report_flushed(&mut self) {
         let settled = |at: usize| self.deliveries.get(at).map_or(u64::MAX, |delivery| delivery.settled);
         let settled: [u64; Signal::COUNT] = std::array::from_fn(settled);

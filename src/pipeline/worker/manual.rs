@@ -118,7 +118,7 @@ impl RoomMaker for ManualWorker {
     }
 }
 
-/// The event for which a caller drives a worker: the end of a flush or of a stop.
+/// The event until which a caller drives a worker: the end of a flush or of a stop.
 pub(crate) struct Goal<'a> {
     pub(crate) worker: &'a ManualWorker,
     /// Receives a message or is disconnected when the goal is reached.
@@ -131,15 +131,15 @@ impl Goal<'_> {
     }
 }
 
-/// Drives workers until all have reached their goals. Begins nothing after `until`, and ends every attempt by
+/// Drives workers until all have reached their goals. Begins no work after `until`, and ends every attempt by
 /// `deadline`.
 pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant) {
     loop {
         goals.retain(|goal| !goal.is_reached());
         let count = goals.len() as u32;
         let round = round(goals.iter().map(|goal| goal.worker), |index| {
-            // An equal share of the remaining time, so that a collector that does not answer leaves the other exporters
-            // time.
+            // Each exporter gets an equal share of the remaining time, so that an exporter whose collector does not
+            // answer cannot use up all of it.
             let now = clock::now();
             let share = deadline.saturating_duration_since(now) / (count - index).max(1);
             Turn { until: Some(until), attempts_by: Some(now + share), may_call_program: true }
@@ -157,8 +157,7 @@ pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant)
                 busy.wait_for_return(then);
             }
             None => {
-                // Another thread may reach the goal meanwhile. If it sends a message, receiving it here is harmless:
-                // the channel is disconnected right after, which `is_reached` notices.
+                // Another thread may reach the goal meanwhile. This disconnects the channel, which ends the wait.
                 clock::before_wait(Some(then), || first.is_reached());
                 let _ = first.reached.recv_timeout(then.saturating_duration_since(clock::now()));
             }
@@ -207,7 +206,7 @@ fn round<'a>(workers: impl Iterator<Item = &'a ManualWorker>, turn: impl Fn(u32)
 /// Limits of the worker's next step on a caller's thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
-    /// Time after which nothing is begun.
+    /// Time after which the worker begins no work.
     pub(crate) until: Option<Instant>,
     /// Latest end of an attempt, if earlier than its own timeout.
     pub(crate) attempts_by: Option<Instant>,
@@ -269,8 +268,8 @@ impl Worker {
         Progress::DueAt(due)
     }
 
-    /// Returns whether this thread may sleep until something is due. A caller's thread sleeps only in a stop: the
-    /// last collection waits for room inside one turn, since it cannot be continued in the next.
+    /// Returns whether this thread may sleep until something is due. A caller's thread may sleep only in a stop: the
+    /// last collection may have to wait for room, and the next turn could not continue this collection.
     pub(super) fn may_rest(&self) -> bool {
         self.state.turn.is_none_or(|turn| self.stop_by().is_some() && turn.has_time())
     }

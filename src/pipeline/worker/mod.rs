@@ -9,9 +9,9 @@
 //! 1. *Round.* Every queue whose round is due is drained into the backlog of its delivery. [`Throttle`] decides when a
 //!    round is due: after the throttle and the linger time, or at once if the queue is three quarters full. This level
 //!    is lower if large records would otherwise not fit.
-//! 2. *Attempt.* [`FairShare`] picks one of the deliveries that have something to send and are not paused: the
-//!    delivery that has used the least of the worker's time. One of its requests is sent (`attempt.rs`), or the
-//!    metrics are collected (`periodic_reader.rs`). An attempt always has a deadline.
+//! 2. *Attempt.* [`FairShare`] picks one of the deliveries that have something to send and are not paused: the delivery
+//!    that has used the least of the worker's time. One request of this delivery is sent (`attempt.rs`), or the metrics
+//!    are collected (`periodic_reader.rs`). An attempt always has a deadline.
 //! 3. *Rest.* If no attempt and no collection is due, the worker sleeps until the next known time. A queue wakes the
 //!    worker earlier, and at most once per rest, when it is filled to the level that [`Worker::next_event`] has set.
 //!
@@ -45,7 +45,7 @@
 //!   disk. [`spooling`] describes both.
 //! - *Stop.* The budget of the stop replaces `give-up-after`. Every signal with records gets a fair share of the
 //!   remaining time, so that one endpoint that does not answer cannot use up all of it. Records that are left at the
-//!   end go to the spool; without one, [`Counters::close`] counts them as dropped by the shutdown.
+//!   end go to the spool. Without a spool, [`Counters::close`] counts them as dropped by the shutdown.
 //!
 //! # Why each record is counted exactly once
 //! 1. A record is accepted in one place: a caller counts the record while it holds the lock of the queue's shard to
@@ -250,12 +250,11 @@ impl Worker {
         self.transport.as_ref()?.last_status()
     }
 
-    /// Runs `work`, then reports the problems that it found. The hook may fork, so in the child no step may follow the
-    /// report.
+    /// Runs `work`, then reports the problems that it found. The hook may fork; then no step may follow in the child.
     fn report_after<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         self.reporter.hold_back(true);
         let worked = work(self);
-        // In a turn, `take_turn` reports at its end.
+        // During a turn, problems stay held back: `take_turn` reports them at the end of the turn.
         self.reporter.hold_back(self.state.turn.is_some());
         self.reporter.report_held();
         worked
@@ -328,10 +327,10 @@ impl Worker {
         true
     }
 
-    /// Counts all records of a signal that had left its queue as lost to a panic.
+    /// Counts as lost to a panic all records that had left the queue of a signal.
     ///
-    /// Parts from the spool are settled one by one, since their entry must be removed. For the rest, only the number of
-    /// records is counted, because after a panic `parts` may lack the batch that was being handled.
+    /// Parts from the spool are settled one by one, because their entry on disk must be removed. For the rest, only the
+    /// number of records is counted, because after a panic `parts` may lack the batch that was being handled.
     fn write_off(&mut self, at: usize) {
         self.report_panic(at);
         for part in self.deliveries[at].take_parts(Batch::is_spooled) {
@@ -423,8 +422,8 @@ impl Worker {
 
     fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(clock::now());
-        // During a stop, the stop channel may be disconnected, which `select_biased!` would report again and again. No
-        // other command matters any more: the end of the stop ends all flushes.
+        // During a stop, only sleep: the stop channel may be disconnected, which `select_biased!` would report again
+        // and again, and the end of the stop ends all flushes anyway.
         if self.stop_by().is_some() {
             thread::sleep(time);
             return Command::TimedOut;
@@ -438,8 +437,8 @@ impl Worker {
 
     fn wait_idle(&self, now: Instant) -> Command {
         let command = self.wait_for_command(now + IDLE);
-        // A late wake-up may concern a record that was already sent. Return nevertheless: a wake-up disarms its
-        // queue, so the levels must be set again.
+        // A late wake-up may concern a record that was already sent. Return nevertheless: a wake-up disarms the
+        // threshold of its queue, so the caller must set the levels again.
         if !matches!(command, Command::TimedOut) {
             return command;
         }

@@ -2,11 +2,11 @@
 //!
 //! One collection is a *snapshot*. Its frames count toward the bound of the metrics queue, but stay in the backlog of
 //! the delivery. If the queue is full, the collection pauses inside the sink of [`Reader::collect`] while the worker
-//! sends the records that it has ([`Worker::make_room`]).
+//! sends queued records ([`Worker::make_room`]).
 //!
-//! With cumulative temporality a newer snapshot contains everything that an older one had. If a snapshot could not be
-//! delivered and the next collection is due, the older one is therefore dropped and counted as superseded, which
-//! loses nothing. Metrics that callers have enqueued themselves are never superseded.
+//! With cumulative temporality, a newer snapshot contains everything that an older snapshot had. A snapshot that is not
+//! delivered when the next collection is due is therefore dropped and counted as superseded. No measurement is lost.
+//! Metrics that callers have enqueued themselves are never superseded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(crate) struct PeriodicReader {
     pub(crate) limits: FrameLimits,
 }
 
-/// The reader's progress. Except for `number`, it is reset by each collection.
+/// The reader's progress. Each collection resets all fields, except that `number` goes on counting.
 #[derive(Debug, Default)]
 pub(super) struct ReaderState {
     /// Time of the next collection. The first is due after one interval.
@@ -42,8 +42,8 @@ pub(super) struct ReaderState {
     is_collecting: bool,
     /// True if the snapshot that is being collected was given up for a newer one.
     is_outdated: bool,
-    /// True if the queue had no room for some metric. Its measurements stay in their series until the next
-    /// collection.
+    /// True if the queue had no room for some metric. The measurements of such a metric stay in their series until the
+    /// next collection.
     found_no_room: bool,
     /// True once the last collection, that of the stop, has begun.
     is_last: bool,
@@ -58,8 +58,8 @@ impl Worker {
         self.state.reader.next = self.reader.as_ref().map(|reader| clock::now() + reader.interval);
     }
 
-    /// Returns whether to collect metrics for this delivery now. The previous snapshot must have been sent, except in
-    /// a stop, which has no time to wait for it.
+    /// Returns whether to collect metrics for this delivery now. The previous snapshot must have been sent or spooled,
+    /// except in a stop, which has no time to wait for that.
     pub(super) fn may_collect(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
         let is_free = self.stop_by().is_some() || delivery.is_free(now);
@@ -70,7 +70,7 @@ impl Worker {
 
     /// Returns whether other records must be sent before the collection of a flush or a stop, because the metrics may
     /// describe the sending of these records. The collection waits for the records of the oldest flush, or in a stop
-    /// for one attempt per signal, so the wait has an end. It does not wait for deliveries that are paused.
+    /// for one attempt per signal, so the wait has an end. The collection does not wait for paused deliveries.
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
         let flush = self.state.flushes.iter().find(|flush| flush.waits_for_collection_after.is_some());
         let is_wanted = |other: usize| match self.stop_by() {
@@ -81,7 +81,7 @@ impl Worker {
         (0..self.deliveries.len()).any(is_before)
     }
 
-    /// Returns the time of the next collection; `None` while the previous snapshot is not sent.
+    /// Returns the time of the next collection; `None` while the previous snapshot is neither sent nor spooled.
     pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
         let is_free = metrics.is_free(clock::now()) && !self.state.reader.is_collecting;
@@ -116,7 +116,7 @@ impl Worker {
         self.last_collection_is_due() && self.reader.as_ref().is_some_and(has_instruments)
     }
 
-    /// Makes the last collection even if no time is left to send it, so that the ledger counts the loss.
+    /// Makes the last collection even if no time is left to send the metrics, so that the ledger counts them as lost.
     pub(super) fn collect_last_metrics(&mut self) {
         let metrics = self.deliveries.iter().position(|delivery| delivery.signal == Signal::Metrics);
         if let Some(at) = metrics.filter(|_| self.last_collection_is_due()) {
@@ -208,7 +208,7 @@ impl Worker {
                 self.state.reader.found_no_room = true;
                 return SinkStatus::Full;
             }
-            // After the last collection, no later one can deliver the metric, so it is counted as lost.
+            // No collection follows the last one, so the metric counts as lost.
             _ => {
                 self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
                 return SinkStatus::Accepted;
@@ -231,8 +231,8 @@ impl Worker {
         self.state.reader.spent_on_others += clock::now() - begun;
     }
 
-    /// Reserves room in the queue and returns whether there was any. Returns `None` if the counters are closed: a
-    /// slow callback may have kept the worker until after the end of the stop.
+    /// Reserves room in the queue and returns whether there was any. Returns `None` if the counters are closed, because
+    /// a slow callback has kept the worker beyond the end of the stop.
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Option<bool> {
         self.counters.admit_collected(records as u64, || self.deliveries[at].queue.admit(records, bytes))
     }
@@ -247,7 +247,7 @@ impl Worker {
         was_tried && is_cumulative && !self.state.reader.is_last && self.collection_is_due(clock::now())
     }
 
-    /// Gives up the snapshot for a newer one, and lets flushes wait for that one.
+    /// Gives up the snapshot for a newer one, and lets flushes wait for the newer one.
     pub(super) fn yield_to_next_collection(&mut self, at: usize) {
         self.supersede_snapshot(at);
         self.state.reader.is_outdated = true;

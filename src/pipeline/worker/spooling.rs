@@ -155,7 +155,7 @@ impl Worker {
             return Some(batch);
         }
         // Free the batch before the sync, which may take long: if the process dies meanwhile, only the spool has the
-        // records, and not the flight recorder as well.
+        // records, and the flight recorder has them no longer.
         self.deliveries[at].note_spooled(batch);
         spool.sync_if_due(clock::now());
         None
@@ -267,8 +267,8 @@ impl Worker {
         }
         let Some(spool) = &mut self.spool else { return };
         spool.close();
-        // If the flight recorder has only some of the records, `Counters::close` counts all unsettled ones as dropped.
-        // So count the records that the recorder has as spooled here.
+        // If the flight recorder has only some of the records, `Counters::close` counts all unsettled records as
+        // dropped. So the records in the recorder are counted as spooled here.
         if !spool.recorder().has_all() {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
@@ -300,7 +300,7 @@ impl Worker {
     /// loses the records that had left a queue, but not the batch that is being sent.
     pub(super) fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
         for at in 0..self.deliveries.len() {
-            // Set the counts of the batch that is being sent aside, so that `next_batch` can use `in_hand`, and a panic
+            // Set aside the counts of the batch that is being sent, so that `next_batch` can use `in_hand`, and a panic
             // does not count this batch as lost.
             let being_sent = mem::take(&mut self.deliveries[at].in_hand);
             if contain_panic(|| self.relieve_queue(at, sending, batch)).is_err() {
@@ -317,10 +317,10 @@ impl Worker {
         let delivery = &self.deliveries[at];
         let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
         let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
-        // True if the spool needs no copy of the batch before these records.
+        // True if these records may go to the spool without a copy of the batch in front of them.
         let is_first = at != sending || batch.is_spooled() || self.state.is_copied_to_spool;
         // If the spool has requests that could not be read, the copy would not be the oldest request, and the verdict
-        // would remove an older one instead of the copy.
+        // would remove an older request instead of the copy.
         let may_copy = !delivery.has_spooled;
         if is_pressing && is_in_order && (is_first || may_copy && self.copy_to_spool(batch)) {
             let delivery = &mut self.deliveries[at];
@@ -337,7 +337,7 @@ impl Worker {
         self.state.is_copied_to_spool
     }
 
-    /// If the spool got a copy of the batch during the attempt, treats the batch as loaded from that entry.
+    /// If the spool got a copy of the batch during the attempt, treats the batch as loaded from that copy.
     pub(super) fn adopt_entry(&mut self, at: usize, batch: &mut Batch) {
         if !mem::take(&mut self.state.is_copied_to_spool) {
             return;
@@ -375,7 +375,7 @@ fn divide(batch: Batch, limits: &BatchSettings) -> Vec<Batch> {
     if !is_too_large || !batch.is_divisible() {
         return vec![batch];
     }
-    // Each scope of a spooled request carries its own resource.
+    // Each scope of a spooled request carries its own resource, so none is passed here.
     batch.halve(&[]).into_iter().rev().flat_map(|half| divide(half, limits)).collect()
 }
 

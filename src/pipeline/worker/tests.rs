@@ -78,7 +78,7 @@ fn scope() -> Arc<Scope> {
     Arc::new(Scope::new(Signal::Traces, "shop", ""))
 }
 
-/// A framed record of five bytes that differs from all others.
+/// A framed record of five bytes, of which the last is `number`.
 fn record(number: u8) -> [u8; 5] {
     [0x12, 3, 0x0a, 1, number]
 }
@@ -642,7 +642,7 @@ fn sends_nothing_of_any_signal_after_the_proxy_refused_one_whatever_is_flushed()
     assert!(gate.next_within(Duration::from_millis(200)).is_none(), "the proxy got another request");
     let ledger = handle.ledger();
     assert_eq!((ledger.traces.in_flight, ledger.logs.in_flight), (9, 8), "{ledger:?}");
-    // A stop ends at once: the pause is longer than its budget.
+    // A stop ends at once, because the pause is longer than the stop's budget.
     assert_eq!(stop(&handle).dropped.shutdown, 9);
     assert_eq!(handle.ledger().attempts, 1);
     assert_eq!(problems.try_iter().collect::<Vec<_>>(), ["proxy: 407; nothing is sent for 60 s"]);

@@ -18,7 +18,7 @@ fn sent<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> Sen
     Sent { path, signals, headers, is_compressed: false }
 }
 
-/// In one line: `+` passed, `~` noted, `-` failed.
+/// Returns the outcome in one line: `+` passed, `~` noted, `-` failed.
 fn judged(reply: &ProbeResponse, sent: &Sent<'_>) -> String {
     match judge(reply, sent) {
         Outcome::Passed { detail } => format!("+ {detail}"),
@@ -192,7 +192,7 @@ fn a_path_that_is_lost_is_explained_by_itself() {
         "- 404 Not Found: metrics are posted to /v1/traces, the path of traces | write the endpoint without a path, \
          or give each signal a separate exporter"
     );
-    // Without access, the server says nothing about the path.
+    // A server that refuses access says nothing about the path.
     let closed =
         judged(&reply(401, "Unauthorized", "", Ok(String::new())), &sent("/v1/logs/v1/logs", TRACES, &[]));
     assert!(closed.starts_with("- 401 Unauthorized |"), "{closed}");

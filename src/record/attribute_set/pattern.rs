@@ -34,7 +34,7 @@ impl Pattern {
         Self { bytes, keys, seed }
     }
 
-    /// Returns the [`hash`](AttributeSet::hash) of pairs with these keys in this order; otherwise `None`.
+    /// Returns the [`hash`](AttributeSet::hash) of the pairs, or `None` if they do not have these keys in this order.
     #[inline(always)]
     pub(crate) fn hash(&self, pairs: &[(&str, Value<'_>)]) -> Option<u64> {
         if pairs.len() != self.keys.len() {
@@ -128,7 +128,7 @@ impl AttributeSet {
     pub(crate) fn has<const N: usize>(&self, digest: &Digest<N>, pairs: &[(&str, Value<'_>); N]) -> bool {
         let Some(texts) = &digest.texts else { return self.has_any(pairs) };
         let Ok(entries) = <&[Entry; N]>::try_from(&*self.entries) else { return false };
-        // Not `all`, which the compiler does not inline.
+        // A loop, because the compiler does not inline `all`.
         for (Entry { text, .. }, other) in entries.iter().zip(texts) {
             if (text.len, text.words) != *other {
                 return false;
@@ -149,7 +149,7 @@ pub(crate) struct Digest<const N: usize> {
     texts: Option<[MediumText; N]>,
 }
 
-/// The length and the words of a text of 8 to 16 bytes. They represent it completely, and most values have such a
+/// The length and the words of a text of 8 to 16 bytes, which represent the text completely. Most values have such a
 /// length.
 type MediumText = (usize, (u64, u64));
 

@@ -121,8 +121,8 @@ fn an_append_that_failed_hides_no_other_and_leaves_no_file_of_its_own() {
     let (mut journal, _) = open(&disk);
     journal.append_text(Signal::Logs, "first");
     for effect in (0..=u8::MAX).rev() {
-        // The first fault leaves a partial entry at the end of the segment. After that, each append creates a new
-        // segment first, and its second call fails.
+        // The first fault leaves a partial entry at the end of the segment. After it, each append first creates a
+        // segment, and then its second call, the write, fails.
         disk.arm(Fault { after: u8::from(effect < u8::MAX), effect });
         match journal.append(Signal::Logs, 1, &[b"lost"], 0, |_| ()) {
             Err(error) => assert_eq!(error.to_string(), "a fault"),
@@ -362,7 +362,7 @@ fn a_changed_byte_costs_the_entry_it_is_in_and_no_other() {
 #[test]
 fn damage_is_counted_once_and_its_segment_kept_over_restarts() {
     let (mut image, extents) = segment();
-    // Damages the body of the first of two requests with traces.
+    // Damages the first of the two requests with traces, in its body.
     image[extents[0].1 as usize - 1] ^= 1;
     let disk = Disk::default();
     disk.edit(0, |bytes| bytes.extend(image));

@@ -8,8 +8,8 @@
 //! └───────┴───────────────────┴────────────────────┴────────────────────┴───────────────────────────┘
 //! ```
 //!
-//! Each part begins at a page. A CRC32C covers the page header and the resource, except the words that change. A
-//! process can die between two stores, so each of these words has its own redundancy instead (guarded numbers and
+//! Each part begins at a page boundary. A CRC32C covers the page header and the resource, except the words that change.
+//! A process can die between two stores, so each of these words has its own redundancy instead (guarded numbers and
 //! codewords, see `record::slot`).
 
 use std::{fmt, io};
@@ -21,13 +21,13 @@ use crate::spool::segment::Owner;
 
 pub(super) const MAGIC: [u8; 8] = *b"SPFLIGHT";
 const VERSION: u32 = 3;
-/// Byte order mark. Numbers have the byte order of the machine, so a file is read on machines of the same order only.
+/// Byte order mark. Numbers have the byte order of the machine, so only machines with the same byte order read a file.
 const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const PAGE: usize = 4096;
 pub(super) const SLOT_BYTES: usize = Chunk::SLOT_BYTES;
 pub(super) const SLOT_HEADER_BYTES: usize = size_of::<SlotHeader>();
 pub(super) const OPEN_SPAN_SLOT_BYTES: usize = size_of::<OpenSpanBytes>();
-/// Limits for a reader, so that a damaged header cannot make it allocate without bound.
+/// Limits that a reader checks, so that a damaged header cannot cause allocations without bound.
 const MAX_SLOTS: u32 = 1 << 23;
 const MAX_RESOURCE_BYTES: u32 = 16 << 20;
 const MAX_OPEN_SPANS: u32 = 1 << 16;
@@ -38,13 +38,13 @@ const RESOURCE_BYTES_AT: usize = 24;
 const CHECKSUM_AT: usize = 28;
 pub(super) const READY_AT: usize = 68;
 pub(super) const ALIVE_AT: usize = 72;
-/// Offset of the guarded record counts of the segments, by signal. They are never too high, so a lower number of found
-/// records proves a loss.
+/// Offset of the numbers of records in segments, by signal, as guarded words. A number is never too high, so a loss is
+/// proven if fewer records are found.
 pub(super) const SPOOLED_AT: usize = 76;
 const OWNER_AT: usize = SPOOLED_AT + 4 * Signal::COUNT;
 
-/// Values at [`READY_AT`]: the exporter runs, or was closed. Spans that were open when it was closed do not count as
-/// interrupted.
+/// Values at [`READY_AT`]: the exporter runs, or was closed. Spans that were open when the exporter was closed do not
+/// count as interrupted.
 pub(super) const READY: u32 = CODEWORDS[0];
 pub(super) const CLOSED: u32 = CODEWORDS[1];
 /// Unit of the number at [`ALIVE_AT`], in milliseconds.
@@ -59,7 +59,7 @@ pub(crate) struct Header {
     pub(crate) open_spans: u32,
     /// Start of the exporter, in milliseconds since 1970.
     pub(crate) created: u64,
-    /// Boot id of the system. After another boot, unsynced pages may be missing.
+    /// Boot id of the system. After a reboot, which changes the id, unsynced pages may be missing.
     pub(crate) boot_id: [u8; 16],
     /// Common part of the instance's file names.
     pub(crate) instance: u64,
@@ -82,7 +82,7 @@ pub(crate) enum Unreadable {
 }
 
 impl Header {
-    /// Returns the first page of a file that is ready, with no records in segments.
+    /// Returns the first page for the file of an exporter that runs and has no records in segments.
     pub(super) fn to_page(&self, resource: &[u8]) -> Vec<u8> {
         let mut page = Vec::with_capacity(PAGE);
         page.extend(MAGIC);
@@ -104,11 +104,12 @@ impl Header {
         page
     }
 
-    /// Reads the first page, and checks it with the resource at the start of `behind`. A single flipped bit is
-    /// corrected.
+    /// Reads the first page, and verifies the checksum of the page and of the resource at the start of `behind`.
+    /// Corrects a single flipped bit.
     pub(super) fn read_corrected(page: &mut [u8; PAGE], behind: &mut [u8]) -> Result<Self, Unreadable> {
         let as_found = Self::read_checked(page, behind);
-        // The flipped bit may be in the magic or the version, too. If no single bit explains the error, it is returned.
+        // The flipped bit may be in the magic or the version, too. If no single bit explains the error, return the
+        // error.
         let may_be_damaged = matches!(
             as_found,
             Err(Unreadable::Damaged | Unreadable::NotARecorder | Unreadable::OtherVersion(_))
@@ -179,8 +180,8 @@ impl Header {
     }
 }
 
-/// Corrects the one flipped bit in the page or in the resource that explains the difference between the checksums, if
-/// a single bit explains it.
+/// Corrects the flipped bit in the page or in the resource. Returns `None` if no single bit explains the difference
+/// between the checksums.
 fn correct_bit(page: &mut [u8; PAGE], behind: &mut [u8]) -> Option<()> {
     let resource_bytes = u32::from_ne_bytes(page[RESOURCE_BYTES_AT..CHECKSUM_AT].try_into().ok()?) as usize;
     let resource = behind.get_mut(..resource_bytes)?;

@@ -14,13 +14,13 @@
 //!
 //! # Forks
 //! `MADV_DONTFORK` keeps the file's mapping out of a forked child, where an access would raise SIGSEGV. The
-//! [`ForkFlag`] is a page with `MADV_WIPEONFORK`, which reads as zero in the child; it is checked before each use of a
-//! slot and costs one load.
+//! [`ForkFlag`] is a page with `MADV_WIPEONFORK`, which reads as zero in the child. Each use of a slot first checks
+//! this flag, at the cost of one load.
 //!
 //! # Memory ordering
-//! [`Protected::new`] stores `bytes` and `state` of an entry before `start` (Release); the handler loads `start` first
-//! (Acquire) and checks it again after the others (a seqlock without a writer count), so it never combines two
-//! mappings.
+//! [`Protected::new`] stores `bytes` and `state` of an entry before `start` (Release). The handler loads `start`
+//! (Acquire), then the other two, then `start` again, and ignores the entry if `start` has changed (a seqlock without a
+//! writer count). So the handler never combines values of two mappings.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -45,7 +45,8 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Maps the first bytes of a file whose blocks are all allocated, so no later access fails for lack of space.
+    /// Maps the first `bytes` bytes of a file. All of its blocks must be allocated, so that no access fails for lack of
+    /// space.
     pub(super) fn of_file(file: &File, bytes: usize) -> io::Result<Self> {
         let map = Self::shared(file, bytes)?;
         map.populate()?;
@@ -130,7 +131,7 @@ impl ForkFlag {
 }
 
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Handler and flags that were installed before, by the program or another library.
+/// The previous handler of SIGBUS and its flags, installed by the program or another library.
 static PREVIOUS_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static PREVIOUS_FLAGS: AtomicI32 = AtomicI32::new(0);
 /// Mappings of this process and its ancestors. Mappings beyond 128 are not protected.
@@ -166,7 +167,7 @@ impl Entry {
         let start = self.start.load(Ordering::Acquire);
         let (bytes, state) = (self.bytes.load(Ordering::Acquire), self.state.load(Ordering::Acquire));
         let is_there = start > CLAIMED && address.checked_sub(start).is_some_and(|offset| offset < bytes);
-        // If `start` has changed, the loads may be of two mappings.
+        // If `start` has changed, `bytes` and `state` may belong to another mapping.
         if !is_there || self.start.load(Ordering::Acquire) != start {
             return false;
         }
@@ -185,7 +186,7 @@ impl Entry {
     }
 }
 
-/// Registration of a mapping with the SIGBUS handler. Dropping the registration ends it.
+/// Registration of a mapping with the SIGBUS handler, which ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Protected(Option<&'static AtomicUsize>);
 
@@ -210,8 +211,8 @@ impl Drop for Protected {
     }
 }
 
-/// Installs the handler with the mask and flags of the previous one, which then apply to both handlers. Does nothing
-/// if the handler is installed. May run inside a signal handler, where `sigaction` is allowed.
+/// Installs the handler with the mask and flags of the previous one, which then apply to both handlers. Does nothing if
+/// the handler is already installed. May run inside a signal handler, where `sigaction` is allowed.
 fn install() {
     // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the
     // handler does what a handler of SIGBUS may do.

@@ -19,11 +19,11 @@
 //!
 //! # Order of stores
 //! The process may be killed between any two instructions, and the next process reads the result of the stores made
-//! until then. Each store is a Release store, so neither compiler nor CPU moves it before the stores that it depends
-//! on: a header word never promises bytes that are not there. The matching acquire is the lock of the file, which the
-//! kernel releases only after the death of the process; the next process takes the lock and reads the file by
-//! `read(2)`. `record::slot` lists the order for each step. A test single-steps a child by ptrace and recovers the file
-//! after each instruction.
+//! until then. Each store is a Release store, so neither the compiler nor the CPU moves an earlier store behind it: a
+//! header word never describes bytes that are not there. The matching acquire is the lock of the file, which the kernel
+//! releases only after the death of the process; the next process takes the lock and reads the file by `read(2)`.
+//! `record::slot` lists the order for each step. A test single-steps a child by ptrace and recovers the file after each
+//! instruction.
 //!
 //! # Faults
 //! All blocks of the file are allocated by `Recorder::create`, so a full disk is an error there, and not in a later
@@ -64,7 +64,7 @@ pub(super) use orphaned_queue::{OrphanedQueue, Place};
 /// The mapped file of one exporter, and the pools of its slots.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Declared first, because it must be dropped before the mapping that it refers to.
+    /// Declared first: the registration must be dropped before `map`, to which it refers.
     _protected: Protected,
     map: Map,
     _lock: Arc<Map>,
@@ -75,7 +75,7 @@ pub(crate) struct Recorder {
     next_order: AtomicU32,
     /// True once the exporter has ended: slots that are dropped keep their records for the next process.
     keeps_records: AtomicBool,
-    /// Reason that the recorder has no slots: an unsuitable file system or a full disk.
+    /// Reason why the recorder has no slots: an unsuitable file system or a full disk.
     pub(super) unfit: Option<io::Error>,
     /// True once a chunk found no slot: some records are in memory only.
     has_missed: AtomicBool,
@@ -90,8 +90,8 @@ struct Pool {
 }
 
 impl Recorder {
-    /// Fills an empty file with the layout that `header` asks for, then gives the file its name. A file with its final
-    /// name is therefore complete, and a blank file with this name is damaged.
+    /// Writes the parts that `header` describes to an empty file, then gives the file its final name. A file with a
+    /// final name is therefore complete. If it is blank, it was damaged later.
     pub(super) fn create(new: &NewFile, mut header: Header, resource: &[u8]) -> io::Result<Arc<Self>> {
         let file = &new.file;
         let unfit = check_file_system(file).err();
@@ -112,7 +112,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Returns a recorder without slots, whose file has no name. Used if the disk has no room for a page, and if the
+    /// Returns a recorder without slots, whose file has no name. Used if the disk has no room for the file, and if the
     /// spool only drains: a named file would remain if the process were killed.
     pub(super) fn unnamed(new: &NewFile, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
         new.discard();
@@ -139,8 +139,8 @@ impl Recorder {
     }
 
     /// Takes adjacent slots for a chunk of this signal whose first record has `bytes` bytes: enough for a full chunk of
-    /// such records or, if fewer adjacent slots are free, enough for this record alone. Returns `None` if no slots are
-    /// free, and in a forked child.
+    /// such records or, if fewer adjacent slots are free, enough for this record alone. Returns `None` if not even
+    /// these are free, and in a forked child.
     pub(crate) fn take(self: &Arc<Self>, signal: Signal, bytes: usize) -> Option<Slot> {
         if !self.fork_flag.is_set() {
             return None;
@@ -191,8 +191,8 @@ impl Recorder {
             at + OPEN_SPAN_SLOT_BYTES <= self.header.data_at(),
             "the pool has as many places as the file"
         );
-        // SAFETY: as for a slot. Each field has a reference of its own: a shared one to the word, exclusive ones to the
-        // copies.
+        // SAFETY: as in `slot`. The word is borrowed as shared, and the copies are borrowed as exclusive, each by a
+        // separate reference.
         unsafe {
             let bytes = self.map.start.add(at).cast::<OpenSpanBytes>().as_ptr();
             let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());
@@ -225,7 +225,7 @@ impl Recorder {
     #[allow(unsafe_code)]
     fn store(&self, at: usize, value: u32) {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
-        // If the disk had no room for the recorder, there is no first page.
+        // A recorder without a name has no first page.
         if self.fork_flag.is_set() && self.map.bytes >= PAGE {
             // SAFETY: the word is within the mapping, is aligned, and is used as this type only
             unsafe { self.map.start.add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
@@ -312,7 +312,7 @@ impl Pool {
     fn take(&mut self, wanted: usize, needed: usize) -> Option<(usize, usize)> {
         let all = self.in_use.len();
         let mut taken = None;
-        // After the end, searches from the beginning again, up to a run of slots that contains `next`.
+        // The second range finds the runs of slots that begin before `next`.
         'search: for slots in [self.next..all, 0..all.min(self.next + wanted - 1)] {
             let mut free = 0;
             for slot in slots {
@@ -331,8 +331,8 @@ impl Pool {
         taken
     }
 
-    /// Takes slots back. If they were the last ones taken, the next search begins there, so a chunk that is handed over
-    /// early leaves no gap.
+    /// Takes slots back. If they are the last ones before `next`, the next search begins with them, so the slots that a
+    /// chunk gives back unused do not become a gap.
     fn take_back(&mut self, number: usize, slots: usize) {
         self.in_use[number..number + slots].fill(false);
         if number + slots == self.next {

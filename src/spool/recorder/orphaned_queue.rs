@@ -36,7 +36,8 @@ use crate::spool::segment::Place as EntryPlace;
 use crate::spool::storage::{check_file_size, open_own};
 
 /// The chunks in the file of a dead process. Only [`settle`](Self::settle), [`note_settled`](Self::note_settled) and
-/// [`release_free_slots`](Self::release_free_slots) change the file, so it can be read while its process lives.
+/// [`release_free_slots`](Self::release_free_slots) change the file, so an inspection can read the file while its
+/// process lives.
 pub(crate) struct OrphanedQueue {
     /// Path of the file, which is open only while it is read or written.
     path: PathBuf,
@@ -47,7 +48,8 @@ pub(crate) struct OrphanedQueue {
     interrupted: BTreeMap<SpanId, (u32, InterruptedSpan)>,
     /// Last time that the process is known to have lived, in nanoseconds since 1970.
     last_alive: u64,
-    /// True if the system was rebooted after the process wrote the file: then only checksums prove contents.
+    /// True if the system was rebooted after the process wrote the file: then only a checksum proves that bytes are
+    /// intact.
     is_of_other_boot: bool,
     /// Lower bound of the records that were in segments when the process died, by signal.
     pub(crate) spooled: [u64; Signal::COUNT],
@@ -105,7 +107,8 @@ impl OrphanedQueue {
         if is_cut {
             return Err(Unreadable::Damaged);
         }
-        // The length may have a flipped bit. A usual resource fits in one page, so at least a page is read.
+        // The length of the resource may have a flipped bit. Nearly every resource fits in a page, so at least a page
+        // is read.
         let claimed = Header::read(&page).map_or(0, |header| header.resource_bytes as usize).max(PAGE);
         let mut resource = vec![0; bytes.saturating_sub(PAGE as u64).min(claimed as u64) as usize];
         file.read_exact_at(&mut resource, PAGE as u64)?;
@@ -184,8 +187,8 @@ impl OrphanedQueue {
     }
 
     /// Removes the records that are also in an entry of a segment, according to `has_entry`: the process died after it
-    /// wrote the entry and before it settled the slot. Returns these slots, each with the number of bytes that are now
-    /// settled.
+    /// wrote the entry and before it settled the slot. Returns the slots of these records, each with the number of
+    /// bytes that are now settled.
     ///
     /// # Errors
     /// Returns the errors of `has_entry`.
@@ -195,7 +198,7 @@ impl OrphanedQueue {
     ) -> io::Result<Vec<(u32, u32)>> {
         let (mut last, mut left) = (None, Vec::new());
         for chunk in self.chunks.iter_mut().filter(|chunk| chunk.spooled > chunk.settled) {
-            // `has_entry` reads the whole entry, and adjacent chunks often share one.
+            // `has_entry` reads the whole entry. Adjacent chunks often share an entry, so the last result is kept.
             let is_there = match last {
                 Some((place, is_there)) if place == chunk.entry => is_there,
                 _ => has_entry(chunk.entry)?,
@@ -297,7 +300,7 @@ impl OrphanedQueue {
             return None;
         }
         // A flipped bit in the data changes several bits of a CRC. If the two checksums differ in a single bit, that
-        // bit has flipped in the stored checksum.
+        // bit has flipped in the stored checksum, and the data are intact.
         let is_proven =
             chunk.sealed == chunk.committed && (checksum([&data[..]]) ^ chunk.checksum).count_ones() <= 1;
         let proof = match is_proven {
@@ -398,14 +401,14 @@ enum Proof {
     None,
 }
 
-/// Builds a request from the records of a chunk after the offset `settled`. Returns its body and number of records, the
-/// number of lost records, and the number of bytes at the end in which no frame can be found.
+/// Builds a request from the records of a chunk after the offset `settled`. Returns the body and the number of records
+/// of the request, the number of lost records, and the number of bytes at the end in which no frame can be found.
 fn build(chunk: &OrphanedChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((Vec<u8>, u64), u64, usize) {
     let (end, damaged) = match proof {
         Proof::Checksum => (data.len(), None),
         Proof::Framing | Proof::None => examine(chunk.signal, data),
     };
-    // A `settled` inside a frame is damaged, and 0 is used: sending records twice is better than losing them.
+    // A `settled` inside a frame is damaged, so 0 is used: sending records twice is better than losing them.
     let mut starts = offsets(&data[..end]).map(|(start, _)| start);
     let settled = chunk.settled as usize;
     let settled = if settled >= end || starts.any(|at| at == settled) { settled } else { 0 };

@@ -71,7 +71,7 @@ fn create(folder: &Path, slots: u32) -> Arc<Recorder> {
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];
 
-/// Returns a framed span whose name repeats its number: `4 * words` bytes and two headers.
+/// Returns a framed span whose name is `number` in four digits, repeated `words` times.
 fn record(number: u32, words: usize) -> Vec<u8> {
     let (mut span, mut frame) = (Vec::new(), Vec::new());
     encode_field(0x2a, format!("{number:04}").repeat(words).as_bytes(), &mut span);
@@ -84,7 +84,7 @@ fn recovered(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64), &'s
     recovered_and_unproven(path, boot_id).map(|(numbers, damaged, _)| (numbers, damaged))
 }
 
-/// Like `recovered`, with the number of unproven chunks.
+/// Like `recovered`, but also returns the number of unproven chunks.
 fn recovered_and_unproven(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
     recovered_with_entries(path, boot_id, |_| false)
 }
@@ -177,7 +177,7 @@ impl Step {
     }
 }
 
-/// Number of finished steps, for the tracing process.
+/// Number of finished steps, which the tracing process reads.
 static OVER: AtomicU32 = AtomicU32::new(0);
 /// Environment variable with the directory of the traced process.
 const WATCHED: &str = "STANDPIPE_WATCHED";
@@ -216,7 +216,8 @@ fn run_script(folder: &Path) {
                 chunks.iter().for_each(|chunk| chunk.note_entry(number, number));
             }
             Step::Settle => {
-                // The checksum is not traced: it takes millions of instructions, and recovery after a kill needs none.
+                // The checksum is not traced: it takes millions of instructions, and recovery after a kill needs no
+                // checksum.
                 stop();
                 queue.drain(|chunk| chunks.push(chunk));
                 stop();
@@ -269,8 +270,8 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
         .env(WATCHED, &folder.0)
         .env("STANDPIPE_WRONG_ORDER", wrong)
         .stdout(Stdio::null());
-    // Until it executes its program, the child holds locks of other tests. It is created by `posix_spawn`, which runs
-    // no fork handlers; `fork` would run them, and they would wait for this lock.
+    // Until the child executes its program, it shares the locks on files of other tests, so the fork lock is held.
+    // `spawn` uses `posix_spawn`, which runs no fork handlers: they would wait for the same lock.
     let mut child = with_fork_lock(|| command.spawn()).unwrap();
     let by = Instant::now() + Duration::from_secs(60);
     let handed_over = loop {
@@ -327,7 +328,7 @@ fn single_step(
         }
         assert!(watched.instructions < MAX_INSTRUCTIONS, "the process does not come to its end");
         file.read_exact_at(&mut words, decisive.start as u64).unwrap();
-        // Bytes below a chunk's length do not change, so they are checked less often.
+        // The recovered records should change only with the decisive words, so other states are checked less often.
         if words != words_before || watched.instructions % 64 == 0 {
             words_before.clone_from(&words);
             let mut word = [0; 4];
@@ -349,9 +350,9 @@ fn single_step(
     }
 }
 
-/// After `over` steps, all enqueued records must be there, except those that were settled or are in an entry, which
-/// must not be there. An entry counts as written once its step is over. Records that the next step changes may be
-/// there or not.
+/// Checks the file after `over` steps. Enqueued records must be in it, but records that were settled or are in an entry
+/// must not. An entry counts as written once its step is over. Records that the next step changes may or may not be
+/// there.
 fn judge(over: usize, path: &Path) -> Result<(), String> {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (number, step) in (0..).zip(script()).take(over + 1) {
@@ -454,7 +455,7 @@ fn whatever_byte_has_changed_no_record_is_found_that_was_not_there() {
     let all: BTreeSet<u32> = (0..15).collect();
     let data_at = 3 * PAGE as u64;
     let used = 5 * record(0, 8).len() as u64 + 32;
-    // The open chunk has no checksum yet.
+    // The bytes of the third chunk are not changed, because this chunk is open and has no checksum yet.
     let slots = (0..2).map(|slot| data_at + slot * SLOT_BYTES as u64).map(|at| at..at + used);
     for (at, bits) in (0..PAGE as u64 + 8)
         .chain(2 * PAGE as u64..2 * PAGE as u64 + 3 * SLOT_HEADER_BYTES as u64)

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use super::*;
 
-/// Fault injection.
 pub(crate) mod faults {
     use std::cell::RefCell;
     use std::io;
@@ -17,7 +16,7 @@ pub(crate) mod faults {
         static FAILS: RefCell<Option<Fails>> = const { RefCell::new(None) };
     }
 
-    /// Sets a function that decides before each call of this thread whether the call fails.
+    /// Sets a function that decides before each storage call of this thread whether the call fails.
     pub(crate) fn set(fails: Option<Fails>) {
         FAILS.set(fails);
     }
@@ -28,7 +27,6 @@ pub(crate) mod faults {
     }
 }
 
-/// A temporary directory.
 struct Directory(PathBuf);
 
 impl Directory {

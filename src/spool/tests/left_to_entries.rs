@@ -4,8 +4,8 @@ use super::*;
 use crate::spool::segment::HEADER_LEN;
 
 impl Folder {
-    /// Leaves the files of a process that died after it wrote two entries, the first with the record that is also in
-    /// the queue.
+    /// Leaves the files of a process that died after it wrote two entries. The first entry has the record that is also
+    /// in the queue.
     fn leave_chunk_and_entries(&self) {
         let mut spool = self.open();
         let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
@@ -46,7 +46,7 @@ fn what_a_request_on_disk_has_of_a_chunk_is_settled_before_the_rest_is_written()
     let note_entry = |segment, offset| first.note_entry(segment, offset);
     spool.append(Signal::Logs, 1, &[b"the first"], &note_entry).unwrap();
     first.settle();
-    // The process dies in the next append, which would have contained the rest.
+    // The process dies in the next append, before it has written the entry with the remaining record.
     chunk.note_entry(0, 4711);
     spool.recorder().close();
     drop((first, chunk, spool));

@@ -4,7 +4,7 @@ use super::*;
 
 const REQUESTS: usize = 20;
 const RECORDS: u64 = 100;
-/// The recorder is removed instead of changed.
+/// Name of the case in which the recorder is removed instead of changed.
 const MISSING: &str = "missing";
 
 impl Folder {

@@ -91,7 +91,7 @@ fn deltas(exporter: Exporter) -> Exporter {
     exporter.temporality(Temporality::Delta).when_full(WhenFull::Block).block_timeout(None)
 }
 
-/// Measures on several threads, which also emit so many spans that the queue is full.
+/// Measures on several threads. Each thread also emits a span per step, which fills the queue of spans.
 fn work(telemetry: &Telemetry, shop: &Shop, steps: u64) {
     thread::scope(|scope| {
         for _ in 0..THREADS {

@@ -33,7 +33,7 @@ export const app = {
   /** Time range of all views: "", minutes until now ("15m"), or two times in milliseconds ("170000-180000"). */
   time: "",
   live: true,
-  /** State of the server when the page was paused. It outlasts a reload. */
+  /** State of the server when the page was paused, kept across reloads. */
   paused: JSON.parse(sessionStorage.getItem("paused")) ?? undefined,
   /** Trace that is to be compared with another one. */
   compared: undefined,
@@ -88,7 +88,7 @@ export const app = {
     const [answer, error] = await ask(app.request(path, parameters)).then((found) => [found], (refused) => [undefined, refused]);
     if (query !== app.query || time !== app.time || app.view !== view) return undefined;
     app.problem(error?.message);
-    // Rows of the last valid search would look like matches of the invalid one.
+    // After an invalid search, the old rows would look like its matches.
     return answer ?? (error.status === 400 ? { matched: 0, offset: 0, at: null, rows: [], isInvalid: true } : undefined);
   },
 

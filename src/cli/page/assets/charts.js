@@ -253,7 +253,7 @@ export class Plot {
     });
   }
 
-  /** Returns the positions of the buckets of a column. Buckets less high than a cell are merged, cell by cell. */
+  /** Returns the positions of the buckets of a column. Small buckets are merged into cells of equal height. */
   cells({ bounds, counts, min, max }) {
     const cells = new Map();
     counts.forEach((count, at) => {

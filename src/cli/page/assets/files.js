@@ -118,7 +118,7 @@ function ofJaeger(traces) {
   }));
 }
 
-/** Converts spans in Zipkin's JSON, version 2. A server span with the same id as its client span becomes its child. */
+/** Converts spans in Zipkin's JSON, version 2. A server span with the id of a client span becomes a child of it. */
 function ofZipkin(spans) {
   const shared = new Set(spans.filter((span) => span.kind === "CLIENT").map((span) => span.id));
   const services = new Map();

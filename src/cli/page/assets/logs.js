@@ -60,7 +60,7 @@ export class LogsView {
     this.listing.toTop();
   }
 
-  /** Requests the records. The first time, the record that the page's address names is in the middle. */
+  /** Requests the records. The first request centers on the record that the address names. */
   async update() {
     const { around } = this;
     this.around = undefined;
@@ -97,7 +97,7 @@ export class LogsView {
     else trace.removeAttribute("href");
   }
 
-  /** Draws the numbers of all matching log records over time, and of those that are errors. */
+  /** Draws the numbers of matching log records, and of the errors among them, over time. */
   drawChart() {
     const { width, height, context, color } = cleared(this.chart);
     if (!this.bars?.length || !width) return;

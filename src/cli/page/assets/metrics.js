@@ -54,7 +54,7 @@ export class MetricsView {
     return from || end < Infinity ? series.points.filter((point) => point.time >= from && point.time <= end) : series.points;
   }
 
-  /** Returns the exemplars of series, whether they belong to a series or to its points. */
+  /** Returns the exemplars of the series and of their points. */
   exemplars(list) {
     return list.flatMap((series) => [...(series.exemplars ?? []), ...this.points(series).flatMap((point) => point.exemplars ?? [])]);
   }

@@ -9,7 +9,7 @@ const MAX_DEPTH = 200;
 /** Maximum number of characters of JSON that are shown. */
 const MAX_JSON = 300_000;
 
-/** Sums of the spans of each operation: a name within a service. `view` has the columns and the tree of a trace. */
+/** Sums of the spans of each operation (service and name). `view` has the columns and the tree of a trace. */
 function operations(view) {
   const { trace, tree } = view;
   const critical = view.criticalPath?.().parts;

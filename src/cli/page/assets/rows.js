@@ -5,7 +5,7 @@ import { h, setText } from "./dom.js";
 export const ROW = 26;
 /** Height of a row of two lines, on narrow screens. */
 const TALL_ROW = 46;
-/** Number of rows that are requested before the first visible row. */
+/** Number of rows that are requested above the first visible row. */
 const ROWS_BEFORE = 300;
 
 export const isNarrow = () => matchMedia("(max-width: 700px)").matches;
@@ -199,7 +199,7 @@ export class Listing {
     [this.loaded, this.offset, this.matched] = [rows, offset, matched];
   }
 
-  /** Requests the rows around the visible ones, if one of these is not loaded. */
+  /** If a visible row is not loaded, requests the rows around it. */
   async demand(first, end) {
     if (this.isAsking || !this.loaded.length) return;
     if (first >= this.offset && Math.min(end, this.matched) <= this.offset + this.loaded.length) return;

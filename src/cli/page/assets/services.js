@@ -5,7 +5,7 @@ import { ask, count, duration, grouped, h, hue, quoted, svg, timeOfDay } from ".
 const BOX = { width: 160, height: 58 };
 /** Minimum height of a box for each line that ends at the box, so that the labels of the lines stay apart. */
 const ENTRY = 40;
-/** Minimum distances of boxes. Labels are between the layers. */
+/** Minimum gaps of boxes. Labels need room between layers. */
 const GAP = { layer: 128, box: 40 };
 /** Distance of lines that pass between the same boxes. */
 const LANE = 9;

@@ -254,7 +254,7 @@ export class TraceView {
     bar.style.width = `max(2px, ${Math.max(0, right - left)}%)`;
     const nanos = shown.nanos ?? trace.duration[span];
     const most = like ? `, max ${duration(shown.most)}` : "";
-    // A bar outside of the zoomed range is to the left or right of it.
+    // An arrow points to a bar outside of the zoomed range.
     const side = left > 100 ? " →" : right < 0 ? " ←" : "";
     const merged = this.fillMarks(marks, (!like && this.marks.get(span)) || []);
     setText(text, `${trace.error[span] ? "✗ " : ""}${duration(nanos)}${most}${merged ? ` ◆ +${merged}` : ""}${side}`);

@@ -66,7 +66,7 @@ export class TracesView {
     await this.update();
   }
 
-  /** Starts at the top again. Called before the list shows other rows. */
+  /** Scrolls to the top. Called before the list shows other rows. */
   reset() {
     this.app.list = this.address();
     this.listing.toTop();
@@ -169,7 +169,7 @@ export class TracesView {
       services.replaceChildren(...dots, this.app.service(trace.services[0][0]),
         trace.services.length > 1 ? ` +${trace.services.length - 1}` : "");
     }
-    // Logarithmic: one trace of many seconds would flatten all others.
+    // Logarithmic: one long trace would flatten all other bars.
     const part = this.longest > this.shortest ? Math.log(Math.max(1, trace.nanos) / this.shortest) / Math.log(this.longest / this.shortest) : 1;
     lane.firstChild.style.width = `${SHORTEST_BAR + (100 - SHORTEST_BAR) * part}%`;
     lane.firstChild.className = hue(trace.services[0][0]);

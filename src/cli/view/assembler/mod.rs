@@ -23,7 +23,7 @@ const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
 const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
 /// Maximum time that a trace is open.
 const MAX_OPEN_TIME: Duration = Duration::from_secs(30);
-/// Estimated memory for a record in the collections of this module.
+/// Estimated memory that the collections of this module need for a record, in addition to the record itself.
 const OVERHEAD: usize = 256;
 /// Estimated memory for a trace without its records.
 const TRACE_OVERHEAD: usize = 1024;
@@ -150,7 +150,7 @@ impl Assembler {
             self.bytes += TRACE_OVERHEAD;
             OpenTrace::new(self.opened, drawn.is_some(), now)
         });
-        // The key contains the due time, which is about to change.
+        // The old entry is removed, because its key contains the due time, which is about to change.
         self.due.remove(&(trace.due, trace.number));
         add(trace, drawn);
         trace.bytes += bytes + OVERHEAD;
@@ -251,7 +251,7 @@ impl OpenTrace {
     fn add_span(&mut self, received: &ReceivedSpan, drawn: Option<&DrawnTrace>) {
         let span = &received.span;
         let parent = span.parent_span_id.as_slice();
-        // A child may arrive before its parent.
+        // This span may be the missing parent of a span that arrived earlier.
         self.missing.remove(span.span_id.as_slice());
         self.ids.insert(span.span_id.as_slice().into());
         if !describe::is_id(parent) {

@@ -183,7 +183,7 @@ fn reports_a_long_wait_once() {
         let waited = reported.recv_timeout(LONG).expect("it is reported");
         assert!(waited >= LONG_WAIT, "{waited:?}");
         // A waiter that is woken without room tries again and continues to wait. The second try shows that the waiter
-        // has finished the first.
+        // has finished the first try.
         tries.try_iter().for_each(drop);
         for _ in 0..2 {
             backpressure.notify();

@@ -1,4 +1,4 @@
-//! Many callers and a worker that sleeps until it is woken, like the real one.
+//! Tests with many callers, and with a worker that sleeps until it is woken, like the real worker.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
@@ -7,7 +7,7 @@ use super::*;
 
 const CALLERS: u64 = 4;
 const EACH: u64 = 2000;
-/// Bounds of a queue that is nearly always full, and of one that rarely is.
+/// Bounds of a queue that is nearly always full, and of a queue that is rarely full.
 const LIMITS: [(usize, usize); 2] = [(7, 400), (700, 40_000)];
 
 /// Runs callers that enqueue `EACH` records each, and `work` at the same time, until the callers are done.
@@ -23,7 +23,7 @@ fn with_callers(fixture: &Fixture, work: impl FnOnce(&dyn Fn() -> bool)) {
                 running.fetch_sub(1, Ordering::SeqCst);
             });
         }
-        // If the worker fails, the callers must not wait for it.
+        // If the worker fails, the callers must not wait for it forever.
         let _closes = CloseAtEnd(&fixture.queue);
         work(&|| running.load(Ordering::SeqCst) == 0);
     });
@@ -37,7 +37,7 @@ impl Drop for CloseAtEnd<'_> {
     }
 }
 
-/// One round of the worker: sleeps until there are records, if it may, and settles them.
+/// One round of the worker: sleeps until there are records, unless it may not sleep, and settles the records.
 fn round(fixture: &Fixture, may_sleep: bool, limits: (usize, usize)) -> Vec<(u64, usize)> {
     if !fixture.queue.wake_at(WakeAt::ANYTHING) && may_sleep {
         fixture.woken.recv_timeout(LONG).expect("a record or a waiting caller wakes the worker");

@@ -87,12 +87,12 @@ impl World {
     }
 
     /// Checks that the worker does not run without a reason, nor retry without a pause. A pause lasts at least half of
-    /// the first delay on average, except that the server may ask for one pause of zero after each attempt that need
-    /// not be repeated.
+    /// the first delay on average, with one exception: after each attempt that need not be repeated, the server may ask
+    /// for one pause of zero.
     fn check_turns(&self) {
         let attempts: u64 = self.attempts().iter().sum();
         let offered: u64 = self.offered.iter().map(Cell::get).sum();
-        // The spool has periodic work every second.
+        // The spool has periodic work every second, which is a reason for a turn.
         let seconds = if self.disk.is_some() { (clock::now() - self.start).as_secs() } else { 0 };
         let reasons = attempts + offered + self.commands.get() + seconds;
         if self.turns.get() > 50 + 4 * reasons {

@@ -69,7 +69,7 @@ impl Exporter {
         }
     }
 
-    /// Does one step of the worker, if one is due and none is under way.
+    /// Does one step of the worker, if a step is due and no step is under way.
     pub(super) fn step(&self, world: &World) -> bool {
         match self {
             Self::Thread { worker, sleep, .. } => {

@@ -76,7 +76,7 @@ pub(super) struct World {
     /// Actions that had to be postponed, because their thread was busy.
     postponed: RefCell<Vec<Action>>,
     books: RefCell<[Book; SIGNALS.len()]>,
-    /// Records that callers have tried to enqueue.
+    /// Number of records that callers have tried to enqueue.
     offered: [Cell<u64>; SIGNALS.len()],
     flushes: RefCell<Vec<(PendingFlush, [u64; SIGNALS.len()])>>,
     /// Whether the network has recovered for good.
@@ -90,7 +90,7 @@ pub(super) struct World {
     is_interrupted: Cell<bool>,
     /// Time of the last refusal by the proxy.
     refused_at: Cell<Option<Instant>>,
-    /// Signal of the attempt that is under way. All simulated threads share one real thread, so during an attempt, or
+    /// Signal of the attempt that is under way. All simulated threads share one real thread. So during an attempt, or
     /// while a caller waits, no other simulated thread may begin a wait.
     attempt: Cell<Option<Signal>>,
     is_caller_waiting: Cell<bool>,
@@ -331,7 +331,7 @@ impl World {
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
             // With a worker thread, the length of the wait cannot be checked: a real caller would go on during an
-            // attempt, but the simulated caller goes on only after it.
+            // attempt, but the simulated caller goes on only after the attempt.
             let settings = &self.script.settings;
             let longest = settings.queue.block_timeout.filter(|_| settings.driver == Driver::Caller);
             if longest.is_some_and(|longest| waited > longest) {
@@ -422,7 +422,6 @@ impl World {
         }
     }
 
-    /// Returns the number of attempts of each signal.
     fn attempts(&self) -> [u64; SIGNALS.len()] {
         self.books.borrow().each_ref().map(|book| book.attempts)
     }

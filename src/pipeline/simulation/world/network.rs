@@ -14,7 +14,7 @@ pub(super) struct Request {
     numbers: Vec<usize>,
     bytes: usize,
     reply: Reply,
-    /// Number of queued records of its signal at the end of the last slice of time.
+    /// Number of queued records of the request's signal at the end of the last slice of time.
     queued: usize,
 }
 
@@ -37,7 +37,7 @@ impl World {
         if clock::now() < end && !is_broken() {
             self.under_way.replace(Some(Request { queued: queued(), ..request }));
             background_send::go_on();
-            // `run_in_background` ignores this value and calls again.
+            // `run_in_background` ignores this value, and calls this function again.
             return Verdict::Accepted;
         }
         self.attempt.set(None);

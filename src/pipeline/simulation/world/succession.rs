@@ -1,4 +1,4 @@
-//! The succession of two programs: one with a spool ends, and another one delivers the records that it left.
+//! The succession of two programs: one with a spool ends, and another one delivers the records that the first has left.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -112,7 +112,8 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
     spec.queue.block_timeout = None;
     let handle = Arc::new(start(&spec));
     (0..2).for_each(|_| enqueue(&handle));
-    // Pretend that the wait began a second ago, so that it is reported at once. After that, only a wake-up ends it.
+    // Pretend that the wait began a second ago, so that it is reported at once. After that, only a wake-up ends the
+    // wait.
     let since = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let (done, ended) = mpsc::channel();
     pump(&handle, || {
@@ -189,7 +190,7 @@ mod freeze {
         let pump = || telemetry.pump(PATIENCE);
         pump();
         assert_eq!((receiver.request_count(), receiver.span_count(), receiver.point_count()), (1, 0, 0));
-        // Longer than the back-off, the throttle, the interval and the time after which a batch is given up.
+        // The freeze exceeds the back-off, the throttle, the interval and the time after which a batch is given up.
         simulated::set(start + Duration::from_secs(6 * 3600));
         telemetry.tracer("shop").span("after").end();
         for _ in 0..3 {

@@ -71,7 +71,7 @@ impl World {
         self.handle.ledger().metrics
     }
 
-    /// Stops the worker while `at_the_gate` answers its last request.
+    /// Stops the worker while `at_the_gate` answers the worker's last requests.
     fn stop(&self, at_the_gate: impl FnOnce()) -> Counts {
         let deadline = Instant::now() + PATIENCE;
         self.handle.start_stop(deadline);
@@ -354,7 +354,7 @@ fn a_stop_without_time_counts_what_was_measured_as_lost() {
         let counter = world.meter.counter("orders");
         counter.add(1, &[("shop.country", "SE")]);
         counter.add(1, &[("shop.country", "FI")]);
-        // No time is left to call the callback.
+        // The stop leaves no time to call this callback.
         world.meter.build("asked").observe_counter(|observer| observer.observe(1, ()));
         world.handle.start_stop(Instant::now());
         assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
@@ -461,7 +461,7 @@ fn a_stop_that_comes_while_a_flush_sends_spans_pushes_once() {
     let flushed = world.handle.start_flush();
     world.gate.next();
     let counts = world.stop(|| {
-        // The worker notices the stop between two attempts.
+        // The worker notices the stop when this attempt ends.
         world.gate.answer(later());
         // Either signal may be first.
         let sent = [(); 2].map(|()| world.gate.answer(Verdict::Accepted));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::*;
 
-/// Clones share the disk, which outlives a journal.
+/// A disk in memory. Clones share its contents, which outlive a journal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk(Rc<RefCell<State>>);
 
@@ -14,7 +14,7 @@ pub(super) struct Disk(Rc<RefCell<State>>);
 struct State {
     /// Segments as the process sees them.
     files: BTreeMap<u64, Vec<u8>>,
-    /// Segments at their last sync. A removal is never synced.
+    /// Segments as they were at their last sync. A removal is never synced.
     durable: BTreeMap<u64, Vec<u8>>,
     /// Segments that were renamed.
     aside: BTreeMap<u64, Vec<u8>>,
@@ -67,7 +67,7 @@ impl Disk {
         self.lens().iter().map(|(_, len)| len).sum()
     }
 
-    /// Changes the bytes of a segment from outside. The segment may be new.
+    /// Changes the bytes of a segment, without the journal. Creates the segment if it does not exist.
     pub(super) fn edit(&self, id: u64, change: impl FnOnce(&mut Vec<u8>)) {
         change(self.state().files.entry(id).or_default());
     }
@@ -146,7 +146,7 @@ impl Storage for Disk {
             if state.files.contains_key(&id) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            // A power loss does not bring back a removed file of this name.
+            // From now on, a power loss cannot bring back a removed file that had this name.
             state.durable.remove(&id);
             state.bad.retain(|(segment, _), _| *segment != id);
             state.files.insert(id, Vec::new());

@@ -22,7 +22,7 @@ enum Step {
     Next(Signal),
     /// Calls `next` until the oldest entry is read, or has failed too often.
     Insist(Signal),
-    /// Makes an entry unreadable for good.
+    /// Makes an entry permanently unreadable.
     Spoil(Signal, usize),
     Done(Signal),
     PutBack(Signal),
@@ -122,7 +122,6 @@ impl Medium for Disk {
     }
 }
 
-/// A temporary directory.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -292,7 +291,7 @@ impl<M: Medium> Model<M> {
         let (front, back) = body.split_at(cut.min(len));
         let now_ms = self.now_ms as u64;
         let header = Header::new(signal, records, now_ms, &[&body]).expect("it is short");
-        // Only the segments of this signal, and those that are left alone, count toward its limit.
+        // The segments of this signal, and those that are left alone, count against the limit of the signal.
         let bytes = self.own_bytes(signal);
         // A failed append adds an item without a body: no other entry gets its number, and no process may find it.
         let (mut state, mut segment) = (State::Settled, None);
@@ -314,8 +313,7 @@ impl<M: Medium> Model<M> {
         self.items.push(Item { header, body, is_synced, is_damaged, is_spoiled, segment, state });
     }
 
-    /// Returns the size of the segments of a signal and of those that are left alone, in bytes. Earlier processes may
-    /// have left segments of several signals.
+    /// Returns the size of a signal's segments and of the segments that are left alone, in bytes.
     fn own_bytes(&self, signal: Signal) -> u64 {
         self.journal.left_alone + self.journal.bytes_of(signal)
     }

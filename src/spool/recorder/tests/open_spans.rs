@@ -53,7 +53,8 @@ fn interrupted(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Returns the expected request after these steps, from a file that was written at once.
+/// Returns the expected request after these steps, read from a file to which the span was copied once, after the last
+/// step.
 fn expected_after(steps: usize) -> Vec<u8> {
     let folder = Folder::new(&format!("expected-{steps}"));
     let recorder = create(&folder.0, 0);
@@ -116,7 +117,7 @@ fn an_open_span_is_found_as_it_was_before_or_after_a_step_and_never_torn() {
     }
 }
 
-/// Creates a recorder with one span of these steps, which stays open.
+/// Creates a recorder with one open span, to which the first `steps` steps were applied.
 fn one_open_span(folder: &Folder, steps: usize) -> (Arc<Recorder>, SpanRecord) {
     let recorder = create(&folder.0, 2);
     let mut span = SpanRecord::default();

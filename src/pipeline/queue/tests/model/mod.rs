@@ -97,7 +97,7 @@ impl Shop {
         if records > 0 {
             self.release(records);
         } else if is_due {
-            // Wait for the caller that is about to append: a worker that polls would create infinite schedules.
+            // Wait for the caller that is about to append: a worker that polls would make a schedule infinite.
             self.returned.wait_for(1);
         }
         records
@@ -161,7 +161,7 @@ fn threshold(callers: usize, each: usize) {
     assert_eq!(shop.drain(), records);
 }
 
-/// Invariant: all callers that wait for room get it. They do not append records here.
+/// Invariant: all callers that wait for room get it. In this model, they do not append records.
 fn waiters(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     assert!(shop.queue.admit(1, RECORD.len()), "an empty queue has room");
@@ -337,7 +337,7 @@ fn models_detect_a_faulty_worker() {
 }
 
 /// The search skips schedules that differ only in the order of commuting steps. It must find the same outcomes as
-/// shuttle's search, which runs all of them.
+/// shuttle's search, which runs all schedules.
 #[test]
 fn the_search_sees_every_outcome_that_shuttles_search_sees() {
     let outcomes = |is_reduced: bool| {

@@ -1,6 +1,6 @@
 //! Replacements for the queue's locks, atomics and channels in a model.
 //!
-//! They wrap those of std and crossbeam, but a thread stops before every operation and announces it. So a scheduler
+//! They wrap the types of std and crossbeam, but a thread stops before every operation and announces it. So a scheduler
 //! knows the next step of each thread, and which threads can run. All threads of a model are shuttle's tasks on one
 //! thread. Every operation is one step, as if it were sequentially consistent.
 
@@ -195,7 +195,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A condition variable for one waiting thread, as in a parker. It has no spurious wake-ups, and timeouts never end.
+/// A condition variable for one waiting thread, as in a parker. It has no spurious wake-ups, and timeouts never expire.
 #[derive(Debug)]
 pub(crate) struct Condvar {
     object: Object,
