@@ -30,7 +30,6 @@ mod sampler;
 mod span;
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -163,9 +162,9 @@ impl Tracer {
     /// payment.set("amount", 12.5);
     /// ```
     ///
-    /// `tracer.span("checkout");` causes a warning, and `let _span = tracer.span("checkout").set("order.id", 4711);` an
-    /// [error](Chain): both would end the span at once. `let _ = tracer.span("checkout");` also ends the span at once,
-    /// but the compiler accepts it; with `#![warn(let_underscore_drop)]`, it causes a warning.
+    /// Both of these would end the span at once: `tracer.span("checkout");` causes a warning, and
+    /// `let _span = tracer.span("checkout").set("order.id", 4711);` causes an [error](Chain). The compiler accepts
+    /// `let _ = tracer.span("checkout");`, which also ends the span at once; `#![warn(let_underscore_drop)]` reports it.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
         self.start_child(name, SpanKind::Internal)
@@ -178,41 +177,21 @@ impl Tracer {
     }
 
     /// Starts a span like [`SpanBuilder::start`], if only name and kind are given. These arguments travel in registers;
-    /// a [`SpanSpec`] as the argument would travel in memory.
+    /// a [`SpanSpec`] as the argument would travel in memory. Has the fast paths below a recorded and below an unsampled
+    /// span.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
         let spec = SpanSpec::new(self, name, kind);
-        // The fast path returns two words. Returning a whole span would copy it.
+        // The fast paths return few words. Returning a whole span would copy it.
         let started = context::with_stack(|stack| {
             let stack = stack?;
-            let Frame { context, clock, .. } = stack.top()?;
-            let (mut open, span, clock) = spec.open_below_recorded(context, clock.as_ref())?;
-            open.context.replace_by(span);
-            Some((open, stack.push_span(span, Some(clock))))
-        });
-        match started {
-            Some((open, entered)) => {
-                Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
+            let Frame { context: parent, clock, .. } = stack.top()?;
+            if let Some((mut open, span, clock)) = spec.open_below_recorded(parent, clock.as_ref()) {
+                open.context.replace_by(span);
+                return Some((Some(open), span, stack.push_span(span, Some(clock))));
             }
-            None => self.start_other(name, kind),
-        }
-    }
-
-    /// Starts a span below a span that is not recorded, or the first span of a trace.
-    ///
-    /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in
-    /// registers.
-    #[inline(never)]
-    fn start_other(&self, name: &str, kind: SpanKind) -> Span {
-        let spec = SpanSpec::new(self, name, kind);
-        let started = context::with_stack(|stack| {
-            let stack = stack?;
-            let Some(Frame { context: parent, clock, .. }) = stack.top() else {
-                return spec.start_simply(stack);
-            };
-            // In most cases, the parent is unsampled, and the sampler follows the parent.
-            let is_usual = !parent.is_sampled() && parent.state.is_none();
-            if !is_usual || !self.shared.policy.drops_below_unsampled {
+            // In most other cases, the parent is unsampled, and the sampler follows the parent.
+            if parent.is_sampled() || parent.state.is_some() || !self.shared.policy.drops_below_unsampled {
                 return None;
             }
             let (span, clock) = (parent.child_ref(false), *clock);
@@ -220,7 +199,7 @@ impl Tracer {
         });
         match started {
             Some(started) => Span::started(started),
-            None => spec.start_fully(None),
+            None => SpanSpec::new(self, name, kind).start_any(None),
         }
     }
 }
