@@ -95,7 +95,7 @@ impl Header {
         page.extend(self.instance.to_be_bytes());
         page.extend(self.open_spans.to_ne_bytes());
         page.extend(READY.to_ne_bytes());
-        // `ALIVE_AT` and the record counts start at 0.
+        // The number at `ALIVE_AT` and the record counts start at 0.
         page.extend([0; OWNER_AT - ALIVE_AT]);
         self.owner.encode(&mut page);
         page.resize(PAGE, 0);

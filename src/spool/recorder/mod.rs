@@ -19,8 +19,8 @@
 //!
 //! # Order of stores
 //! The process may be killed between any two instructions, and the next process reads the result of the stores made
-//! until then. Each store is a Release store, so neither the compiler nor the CPU moves an earlier store behind it: a
-//! header word never describes bytes that are not there. The matching acquire is the lock of the file, which the kernel
+//! until then. Header words have Release stores, so neither compiler nor CPU moves an earlier store behind them: a
+//! header never describes bytes that are not there. The matching acquire is the lock of the file, which the kernel
 //! releases only after the death of the process; the next process takes the lock and reads the file by `read(2)`.
 //! `record::slot` lists the order for each step. A test single-steps a child by ptrace and recovers the file after each
 //! instruction.
@@ -77,7 +77,7 @@ pub(crate) struct Recorder {
     keeps_records: AtomicBool,
     /// Reason why the recorder has no slots: an unsuitable file system or a full disk.
     pub(super) unfit: Option<io::Error>,
-    /// True once a chunk found no slot: some records are in memory only.
+    /// True once a chunk found no slot, and always without slots: some records are in memory only.
     has_missed: AtomicBool,
 }
 
@@ -207,7 +207,7 @@ impl Recorder {
         self.header.open_spans > 0
     }
 
-    /// Stores the current time. If the process dies, interrupted spans end at the last stored time.
+    /// Stores the current time. If the process dies, interrupted spans do not end before the last stored time.
     pub(super) fn note_alive(&self) {
         if self.has_open_spans() {
             let since = now_ms().saturating_sub(self.header.created) / ALIVE_MS;
@@ -376,8 +376,8 @@ fn in_steps(bytes: u64, mut allocate: impl FnMut(u64, u64) -> io::Result<()>) ->
     Ok(())
 }
 
-/// Fails unless the file system overwrites blocks in place. Copy-on-write file systems allocate a block for each
-/// overwrite, so a full disk would raise SIGBUS in the middle of a record.
+/// Fails unless the file system is known to overwrite blocks in place. Copy-on-write file systems allocate a block for
+/// each overwrite, so a full disk would raise SIGBUS in the middle of a record.
 #[allow(unsafe_code)]
 #[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
 fn check_file_system(file: &File) -> io::Result<()> {

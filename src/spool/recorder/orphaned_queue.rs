@@ -95,7 +95,7 @@ pub(crate) struct OrphanedRequest {
 }
 
 impl OrphanedQueue {
-    /// Reads the headers of the file. The chunks themselves are read by [`next`](Self::next).
+    /// Reads the headers and the open spans of the file. The chunks themselves are read by [`next`](Self::next).
     pub(crate) fn read(path: &Path, boot_id: [u8; 16]) -> Result<Self, Unreadable> {
         let file = open_own(path, OpenOptions::new().read(true))?;
         let bytes = file.metadata()?.len();
@@ -279,7 +279,8 @@ impl OrphanedQueue {
         fs::symlink_metadata(&self.path).map_or(0, |metadata| metadata.blocks() * 512)
     }
 
-    /// Takes the records of the oldest chunk of a signal as a request. Damaged records are counted and left out.
+    /// Takes the records of the oldest chunk of a signal as a request; after the last chunk of traces, spans that were
+    /// open. Damaged records are counted and left out.
     pub(crate) fn next(&mut self, signal: Signal) -> Option<OrphanedRequest> {
         while let Some(at) = self.chunks.iter().position(|chunk| chunk.signal == signal) {
             let chunk = self.chunks.remove(at)?;
@@ -441,7 +442,7 @@ fn build(chunk: &OrphanedChunk, data: &[u8], resource: &[u8], proof: Proof) -> (
 }
 
 /// Returns the end of the frames that can be found in a chunk, and the offset of the damaged frame if exactly one is
-/// damaged. The length of that frame is trusted if all frames after it are intact.
+/// damaged. The length of that frame is trusted if all frames after it are intact; otherwise the end is before it.
 fn examine(signal: Signal, data: &[u8]) -> (usize, Option<usize>) {
     let (mut end, mut damaged) = (0, None);
     for (start, frame) in offsets(data) {

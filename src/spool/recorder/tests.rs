@@ -27,7 +27,7 @@ use crate::record::{Chunk, Scope, SpanRecord, Status, Value, content, frames};
 use crate::spool::checksum;
 use crate::spool::directory::Directory;
 use crate::spool::segment::{Owner, Place as EntryPlace};
-use crate::tests::stride;
+use crate::tests::{share_of, stride};
 
 mod open_spans;
 
@@ -387,7 +387,7 @@ fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
     println!("{} instructions, {} faults", right.instructions, right.faults);
     assert!(right.instructions > 10_000 && right.faults == 0, "{right:?}");
     // Control: if one change is made in the wrong order, the test finds faults.
-    for wrong in ["commit", "begin", "note"] {
+    for wrong in ["commit", "begin", "note"].into_iter().take(share_of(3) as usize) {
         let watched = watch(test, wrong, &expected);
         println!("{wrong}: {} faults, the last: {}", watched.faults, watched.last_fault);
         assert!(watched.faults > 0, "{wrong}: {watched:?}");

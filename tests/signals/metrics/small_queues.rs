@@ -14,6 +14,7 @@ use standpipe::{Counter, Exporter, FlushOutcome, Histogram, Meter, Signal, Telem
 use super::wait_until;
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start};
+use crate::support::share_of;
 
 const THREADS: u64 = 4;
 const SERIES: u64 = 40;
@@ -108,17 +109,18 @@ fn work(telemetry: &Telemetry, shop: &Shop, steps: u64) {
 
 #[test]
 fn deltas_are_exact_whatever_the_size_of_the_queue() {
-    const STEPS: u64 = 200;
+    // As many steps as series, so that each thread measures every series.
+    let steps = u64::from(share_of(200)).max(SERIES);
     for (records, bytes) in [(1, 1 << 20), (2, 1 << 10), (7, 1 << 20), (200, 4 << 10), (30_000, 1 << 10)] {
         let what = format!("{records} records, {bytes} bytes");
         let receiver = Receiver::start().unwrap();
         let exporter = deltas(exporter(&receiver)).queue_records(records).queue_bytes(bytes);
         let telemetry = start(exporter.interval(Duration::from_millis(2)));
         let shop = Shop::new(&telemetry.meter("shop"));
-        work(&telemetry, &shop, STEPS);
+        work(&telemetry, &shop, steps);
         let counts = telemetry.shutdown(LONG).exporters[0].metrics;
         assert_eq!((counts.lost(), counts.in_flight), (0, 0), "{what}: {counts}");
-        Shop::assert_arrived(&receiver, THREADS * STEPS, &what);
+        Shop::assert_arrived(&receiver, THREADS * steps, &what);
     }
 }
 

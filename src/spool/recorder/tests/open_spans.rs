@@ -110,7 +110,7 @@ fn an_open_span_is_found_as_it_was_before_or_after_a_step_and_never_torn() {
     println!("{} instructions, {} faults", right.instructions, right.faults);
     assert!(right.instructions > 1_000 && right.faults == 0, "{right:?}");
     // Control: if a change is made wrongly, the test finds faults.
-    for wrong in ["open span", "changed in place"] {
+    for wrong in ["open span", "changed in place"].into_iter().take(share_of(2) as usize) {
         let watched = watch(test, wrong, &expected);
         println!("{wrong}: {} faults", watched.faults);
         assert!(watched.faults > 0, "{wrong}: {watched:?}");
