@@ -1,6 +1,6 @@
-//! OTLP export for programs without an async runtime. Traces, logs and metrics go through a bounded queue to one
-//! background thread per exporter, which sends them as protobuf over blocking HTTP or gRPC. A ledger counts every
-//! record.
+//! OTLP export for programs without an async runtime. Spans and log records go through a bounded queue to one
+//! background thread per exporter, which also collects the metrics, and sends protobuf over blocking HTTP or gRPC. A
+//! ledger counts every record.
 //!
 //! ```
 //! use std::time::Duration;
@@ -40,11 +40,12 @@
 //!                            │                  │     ledger: every record, by reason
 //! ```
 //!
-//! A span or log record is encoded as OTLP protobuf while the program sets its attributes. The thread reuses the buffer
-//! for this encoding, so a record needs no allocation. When the record ends, its bytes are copied into a chunk of the
-//! queue. The queue is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them
-//! over one connection, which it keeps alive. Measurements do not enter the queue: each is added to its series, with an
-//! atomic operation or under a lock that is rarely contended, and the worker encodes the sums once per interval.
+//! A span or log record is encoded as OTLP protobuf while the program sets its attributes. Each thread reuses its
+//! buffers for this encoding, so a record needs no allocation. When the record ends, its bytes are copied into a chunk
+//! of the queue. The queue is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends
+//! them over one connection, which it keeps alive. Measurements do not enter the queue: each is added to its series,
+//! with an atomic operation or under a lock that is rarely contended, and the worker encodes the sums once per
+//! interval.
 //!
 //! Start with [`Telemetry`]. Its methods return [`Tracer`]s for [`Span`]s, [`Logger`]s for [`Log`] records, and
 //! [`Meter`]s for instruments. [`Config`] and [`Exporter`] describe where the records go. [`Ledger`] counts the records
@@ -139,7 +140,7 @@ mod transport;
 
 /// The parts of a [`Ledger`], which counts every record by its outcome.
 ///
-/// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time. It has one
+/// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time. A ledger has one
 /// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every
 /// moment, accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight. `not_enqueued`
 /// counts records that were never accepted, and `filtered` counts log records below the exporter's level.

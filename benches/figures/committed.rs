@@ -80,7 +80,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Measured count of one call.
+/// Measured number of instructions or allocations per call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) name: String,

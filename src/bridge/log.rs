@@ -46,8 +46,8 @@
 //! | level of each exporter | [`Exporter::level`](crate::Exporter::level); `level` in a file, where the default is `info` | yes, by exporter |
 //!
 //! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is at most that of the most
-//! verbose exporter. Of the records that pass this level, the ledger then counts those that less verbose exporters
-//! exclude. Calls of `enabled` and `log_enabled!` are never counted.
+//! verbose exporter. The ledger then counts as filtered only records that this exporter accepts and a less verbose one
+//! excludes. Calls of `enabled` and `log_enabled!` are never counted.
 //!
 //! The bridge ignores records that ureq, an HTTP client, logs at `trace`: they contain whole requests with credentials.
 
@@ -71,7 +71,7 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 
 /// A logger of the `log` crate that sends its records through a provider.
 ///
-/// Records that a [filter](self#filters) excludes cost little. Records that the exporters' own threads log are
+/// Records that a [filter](self#filters) excludes cost little. Records that the exporters themselves log are
 /// ignored. If the queue is full, the caller waits, or the record is dropped and counted, as with every record. After
 /// a shutdown, records are only counted.
 ///
@@ -118,8 +118,8 @@ impl LogBridge {
         }
     }
 
-    /// Adds a logger that also gets every record, including those that the exporters' own threads log. The logger is
-    /// called before the bridge, so it never waits for room in a queue, and applies its own filters.
+    /// Adds a logger that also gets every record, including those that the exporters' own threads log. The added logger
+    /// is called before the bridge, so that it never waits for room in a queue, and must filter records itself.
     pub fn chain(mut self, other: impl Log + 'static) -> Self {
         self.others.push(Box::new(other));
         self
@@ -136,8 +136,8 @@ impl LogBridge {
         Self { location, ..self }
     }
 
-    /// Returns the most verbose level that the bridge and any of the exporters accept. With this maximum level, `log`
-    /// itself skips more verbose calls at almost no cost.
+    /// Returns the most verbose level that the bridge and at least one exporter accept; `Off` if there is none. With
+    /// this maximum level, `log` itself skips more verbose calls at almost no cost.
     ///
     /// If there is a chained logger, this function returns `Trace` instead, because that logger may accept different
     /// levels for different targets. If a less verbose level suffices for all loggers, set it with
@@ -159,7 +159,7 @@ impl LogBridge {
     /// [`chain`](Self::chain) instead of installing it.
     pub fn install(self) -> Result<(), SetLoggerError> {
         let finest = self.max_level();
-        // The logger is set first: if the program already has one, its level must not change.
+        // The logger is set first: if the program already has one, the maximum level must not change.
         log::set_boxed_logger(Box::new(self))?;
         log::set_max_level(finest);
         Ok(())
@@ -242,8 +242,8 @@ impl Log for LogBridge {
             return;
         }
         if self.any.is_of_use(severity) {
-            // If formatting the message panics, dropping the guard counts the record. Otherwise `forget` disarms the
-            // guard.
+            // If formatting the message or a value panics, dropping the guard counts the record. Otherwise `forget`
+            // disarms the guard.
             let on_panic = OnPanic(|| self.any.count_panic(severity));
             self.emit(record);
             mem::forget(on_panic);
@@ -253,8 +253,8 @@ impl Log for LogBridge {
         }
     }
 
-    /// Flushes the chained loggers, then the provider: a program that calls this method expects its records to be
-    /// delivered. Waits for at most two seconds, and not at all on an exporter's own thread.
+    /// Flushes the chained loggers, then waits at most two seconds until the provider's exporters have delivered their
+    /// records. On an exporter's own thread, it does not wait for the delivery.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
         // This method cannot return an outcome; the ledger shows it.
@@ -349,7 +349,7 @@ impl Setter<'_, '_> {
 }
 
 impl VisitValue<'_> for Setter<'_, '_> {
-    /// Called for values captured by `Display` or `Debug`, errors, lists and maps.
+    /// Called for values captured by `Display` or `Debug`, and for errors, lists and maps.
     fn visit_any(&mut self, value: kv::Value<'_>) -> Result<(), kv::Error> {
         self.set_text(&value)
     }

@@ -55,8 +55,8 @@ const MAX_NAMES: usize = 10_000;
 
 /// Exports the measurements of the `metrics` crate's macros. See the [module](self) for an example.
 ///
-/// Each counter, gauge or histogram becomes an instrument of the same kind, and labels become attributes. The crate
-/// identifies a metric by its name and labels alone, so all metrics are in one scope, `metrics` unless
+/// Each counter, gauge or histogram becomes an instrument of the same kind, and labels become attributes. The `metrics`
+/// crate identifies a metric by its name and labels alone, so all metrics are in one scope, `metrics` unless
 /// [set](Self::scope). Targets and levels are ignored.
 ///
 /// - `counter!(…).absolute(…)` never decreases a counter. Only the increase is added.
@@ -208,24 +208,24 @@ fn ucum(unit: Unit) -> &'static str {
 /// The metrics of one kind of instrument.
 struct Instruments<I: Instrument> {
     families: ScopeCache<Box<str>, Arc<Family<I>>, MAX_NAMES>,
-    /// All cached handles. A family has at most one for each of its series.
+    /// All cached handles: for each family, at most one handle for each series.
     handles: AppendMap<Arc<Handle<I>>>,
 }
 
-/// All handles of one name. Fields are set under the fork lock: a `OnceLock` that another thread was setting during a
-/// fork would stay locked in the child.
+/// What all handles of one name share. Fields are set under the fork lock: a `OnceLock` that another thread was setting
+/// during a fork would stay locked in the child.
 struct Family<I: Instrument> {
     metadata: LateMetadata,
     instrument: OnceLock<I>,
     handles: AtomicUsize,
-    /// The handle for all keys beyond the limit.
+    /// The common handle of all keys beyond the limit.
     rest: OnceLock<Arc<Handle<I>>>,
 }
 
 impl<I: Instrument> Instruments<I> {
     /// Returns the handle of a key. Only the first `limit` keys of a name get a handle each (racing threads may
-    /// add a few); all further keys share one handle. `make` creates the instrument, which reads its unit and
-    /// description from the argument.
+    /// add a few); all further keys share one handle. `make` creates an instrument that reads its unit and description
+    /// from the argument of `make`.
     #[inline]
     fn handle(&self, key: &Key, limit: usize, make: impl FnOnce(&LateMetadata) -> I) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {

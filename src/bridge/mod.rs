@@ -1,8 +1,7 @@
 //! Bridges export the telemetry that programs already emit through other crates.
 //!
-//! Each bridge is a feature with its own module, and writes records in wire format directly, without another SDK in
-//! between. All bridges take a [`Telemetry`](crate::Telemetry), whose main provider they use, or a
-//! [`Provider`](crate::Provider).
+//! Each bridge is a module with a feature of the same name. All bridges take a [`Telemetry`](crate::Telemetry), whose
+//! main provider they use, or a [`Provider`](crate::Provider).
 //!
 //! Records that the exporters' own threads log or trace about the export are ignored. Measurements of the program on
 //! such a thread, for example in its [hook](crate::Config::on_problem), are aggregated, but do not cause an export.
@@ -26,8 +25,8 @@ fn shows_credentials(is_trace: bool, target: &str) -> bool {
     is_trace && target.starts_with("ureq")
 }
 
-/// Guard: runs its function if a panic of the program unwinds through a bridge that reads the program's values. Without
-/// a panic, the bridge must pass the guard to `mem::forget`.
+/// Guard: runs its function if code of the program, such as a `Display`, panics while a bridge calls it. Without a
+/// panic, the bridge must pass the guard to `mem::forget`.
 #[cfg(any(feature = "log", feature = "tracing"))]
 struct OnPanic<F: Fn()>(F);
 

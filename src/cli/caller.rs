@@ -14,7 +14,7 @@ const PARENT: &str = "TRACEPARENT";
 const STATE: &str = "TRACESTATE";
 const PROPAGATORS: &str = "OTEL_PROPAGATORS";
 
-/// The caller's span context, and messages about values that could not be read.
+/// The caller's span context, if any, and messages about values that were ignored.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Caller {
     pub(crate) context: Option<SpanContext>,
@@ -22,7 +22,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Reads the environment of this process with the selected [`propagators`].
+    /// Reads the environment with the selected [`propagators`]. Reports problems of TRACEPARENT and TRACESTATE only.
     pub(crate) fn of_process() -> Self {
         let propagators = propagators();
         let mut caller = Self::default();
@@ -55,7 +55,7 @@ impl Caller {
         Self::read(variable(text, PARENT), variable(text, STATE))
     }
 
-    /// Reports and ignores invalid values, as W3C Trace Context requires.
+    /// Reads the context from both values. Invalid values are ignored, as W3C Trace Context requires, and reported.
     fn read(parent: Option<OsString>, state: Option<OsString>) -> Self {
         let mut caller = Self::default();
         let (parent, state) = (caller.text(PARENT, parent), caller.text(STATE, state));
@@ -79,7 +79,7 @@ impl Caller {
         caller
     }
 
-    /// Returns the text of a variable, or `None` if it is unset, empty or not UTF-8.
+    /// Returns the text of a variable; `None` if it is unset, empty or not UTF-8. Reports text that is not UTF-8.
     fn text(&mut self, name: &str, value: Option<OsString>) -> Option<String> {
         let value = value.filter(|value| !value.is_empty())?;
         let text = value.into_string().ok();
@@ -94,7 +94,7 @@ impl Caller {
     }
 }
 
-/// Returns the propagators that OTEL_PROPAGATORS selects.
+/// Returns the propagators that OTEL_PROPAGATORS selects, by default those of W3C Trace Context and Baggage.
 pub(crate) fn propagators() -> Propagators {
     let selection = env::var_os(PROPAGATORS).unwrap_or_default();
     let variables = [(PROPAGATORS, selection), ("OTEL_SDK_DISABLED", "true".into())];

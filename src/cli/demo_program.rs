@@ -18,7 +18,7 @@ use super::ledger::LedgerEntry;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// If a shelf has fewer items than this, a warning is logged.
 const LOW_STOCK: i32 = 4;
-/// Price of every order.
+/// Price of every order, in EUR.
 const TOTAL: f64 = 49.5;
 
 /// The three services, running.
@@ -236,8 +236,8 @@ impl DemoProgram {
         span.context().clone()
     }
 
-    /// Takes the message from the queue, in a span that is linked to the message's span. The span begins a new trace,
-    /// unless the program has a caller.
+    /// Takes the message from the queue, in a new span with a link to the message's span. The new span begins a new
+    /// trace, unless the program has a caller.
     fn ship(&self, message: &SpanContext) {
         let caller = self.caller.as_ref();
         let mut order = span(&self.warehouse, "queue", "process order.paid", SpanKind::Consumer, caller);

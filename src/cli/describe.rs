@@ -10,7 +10,7 @@ pub(crate) use standpipe::shared::count;
 
 use super::style::{Ink, Style};
 
-/// Maximum characters of an attribute's value.
+/// Maximum characters of an attribute's value, and maximum items of a list or map.
 const MAX_VALUE_CHARS: usize = 256;
 /// Maximum nesting depth of lists and maps that is shown.
 const MAX_VALUE_DEPTH: usize = 3;
@@ -82,8 +82,8 @@ impl SpanView<'_> {
         self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano)
     }
 
-    /// Returns the message of a span with an error, which may be empty. Returns `None` for a span that was drawn
-    /// before, because its message is already shown.
+    /// Returns the message of a span with an error; it may be empty. Returns `None` for a span without an error, and
+    /// for a span that was drawn before, because its message is already shown.
     pub(crate) fn error(&self) -> Option<&str> {
         let status = self.span.status.as_ref()?;
         (status.code == STATUS_ERROR && !self.is_past).then_some(status.message.as_str())
@@ -103,7 +103,7 @@ impl SpanView<'_> {
     }
 }
 
-/// Returns the earliest start and the latest end of spans.
+/// Returns the earliest start and the latest end of spans; zeros if there are no spans.
 pub(crate) fn interval(spans: &[SpanView<'_>]) -> (u64, u64) {
     let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
     (start, spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0))
@@ -131,8 +131,8 @@ impl LogView<'_> {
         }
     }
 
-    /// Returns the severity's name (`WARN`, `INFO2`). If the sender wrote another text, returns that text, and the
-    /// number unless it is 0: `notice(10)`.
+    /// Returns the severity's name (`WARN`, `INFO2`), or `unset` if there is neither number nor text. If the sender
+    /// wrote another text, returns that text, and the number unless it is 0: `notice(10)`.
     pub(crate) fn severity(&self) -> String {
         let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
         match (name_of(number), text) {
@@ -186,7 +186,7 @@ impl LogView<'_> {
     }
 }
 
-/// Returns the name of a severity number from 1 to 24.
+/// Returns the name of a severity number from 1 to 24; `None` for other numbers.
 fn name_of(number: i32) -> Option<&'static str> {
     let severity = u8::try_from(number).ok().and_then(Severity::from_number)?;
     Some(severity.name())
@@ -232,8 +232,8 @@ pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
     }
 }
 
-/// Formats a number with three digits. A number of 1000 or more keeps all digits before the point. With `whole`,
-/// decimals are omitted.
+/// Formats a number with three digits, but at most two decimals. A number of 1000 or more keeps all digits before the
+/// point. With `whole`, and for 0, decimals are omitted.
 pub(crate) fn three_digits(number: f64, whole: bool) -> String {
     let digits = match number.abs() {
         _ if whole || number == 0.0 => 0,
@@ -298,7 +298,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{number:.1} GiB")
 }
 
-/// Returns `key=value` for the most informative attributes, and `+7` for the number of others.
+/// Returns `key=value` for the most informative attributes, and `+7` if there are seven other attributes.
 ///
 /// With `full`, returns all attributes with their whole values.
 pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
@@ -328,7 +328,7 @@ pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     texts
 }
 
-/// Joins the words of a list into a command line.
+/// Joins the words of a list into a command line. Formats any other value with [`whole_value`].
 fn command_line(value: Option<&AnyValue>) -> String {
     let Some(Value::ArrayValue(words)) = value.and_then(|value| value.value.as_ref()) else {
         return whole_value(value);
@@ -350,7 +350,7 @@ pub(crate) fn value_of(attributes: &[KeyValue], key: &str) -> String {
     found.map(|attribute| value(attribute.value.as_ref())).unwrap_or_default()
 }
 
-/// Returns the beginning of an attribute's value. A text with white space is quoted.
+/// Returns the beginning of an attribute's value. An empty text, or a text with white space, is quoted.
 pub(crate) fn value(value: Option<&AnyValue>) -> String {
     beginning(whole_value(value), MAX_VALUE_CHARS)
 }

@@ -7,7 +7,7 @@ use super::style::{Ink, Style};
 use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
-/// Columns that a narrow terminal shows even if all their values are 0.
+/// Columns that a narrow terminal leaves out last, even if all their values are 0.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
 const MIN_NAME_WIDTH: usize = 10;
 
@@ -57,7 +57,7 @@ pub(crate) fn total(entries: &[LedgerEntry]) -> Counts {
     total
 }
 
-/// Draws the entries, their sum, the reasons for losses, and a last line with the verdict.
+/// Draws the entries, their sum if there are several, the reasons for losses, and a last line with the verdict.
 pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
     let total = total(entries);
     let table = layout(entries, &total, style);

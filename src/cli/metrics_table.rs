@@ -21,7 +21,7 @@ const BARS: usize = 16;
 /// Index of the sparkline's column in a row of one line. In a row of two lines, the index is one less, because the kind
 /// is in the second line.
 const BARS_AT: usize = 3;
-/// Minimum width of a sparkline. It is shortened to this width before any text is cut.
+/// Minimum width of the sparklines' column in rows of one line. If the column would be narrower, rows get two lines.
 const MIN_BARS: usize = 8;
 /// Shapes of the bars of a sparkline. The first stands for zero only, so that small values differ from zero.
 const UNICODE_BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -37,8 +37,8 @@ const SHORT_ID: usize = 8;
 /// Maximum number of listed exemplars.
 const MAX_EXEMPLARS: usize = 3;
 
-/// Draws a table of all series of `metrics`, with the services in the order in which the palette assigned their colors.
-/// Without series, draws nothing.
+/// Draws a table of up to [`MAX_LISTED`] series of `metrics`, with the services in the order in which the palette
+/// assigned their colors. Without series, draws nothing.
 pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &Style) -> Vec<String> {
     let mut store = SeriesStore::new(usize::MAX, usize::MAX);
     metrics.iter().for_each(|metric| _ = store.add(metric));
@@ -49,7 +49,8 @@ pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &St
     draw_series(all, &facts, MAX_LISTED, false, palette, style)
 }
 
-/// Draws up to `max_rows` series below a heading with `facts`. With `with_change`, each row shows its last change.
+/// Draws up to `max_rows` series below a heading with `facts`, then the latest exemplars. With `with_change`, each row
+/// shows the last change of its series.
 pub(crate) fn draw_series(
     mut all: Vec<&Series>,
     facts: &str,
@@ -105,7 +106,7 @@ fn draw_exemplars(rows: &[Row<'_>], points: usize, style: &Style) -> Vec<String>
         let time = describe::time_of_day(exemplar.time * 1_000_000);
         let mut line = style.line();
         line.put(Ink::FAINT, "exemplar").space(GAP);
-        // On a narrow terminal, the beginning of the id leaves room for the value.
+        // On a narrow terminal, only the beginning of the id is shown, to leave room for the value.
         let id = exemplar.trace.get(..SHORT_ID).filter(|_| style.width < WITH_IDS).unwrap_or(&exemplar.trace);
         line.put(Ink::FAINT, &time).space(GAP).put(Ink::FAINT, id).space(GAP);
         line.put_rest(Ink::PLAIN, value.trim_end()).space(GAP).put_rest(Ink::PLAIN, &series.name);
@@ -162,7 +163,6 @@ fn draw_rows(rows: &[Row<'_>], palette: &Palette, style: &Style) -> Vec<String> 
     rows.iter().flat_map(lines).collect()
 }
 
-/// Texts of one series.
 struct Row<'s> {
     series: &'s Series,
     attributes: String,
@@ -170,7 +170,7 @@ struct Row<'s> {
     spread: String,
     /// Values of the sparkline.
     values: Vec<f64>,
-    /// Number of bars that the sparkline would have if every push of the service had contained the series.
+    /// Number of values if every push of the service had contained the series; for a histogram, number of buckets.
     pushes: usize,
 }
 
@@ -201,7 +201,7 @@ impl<'s> Row<'s> {
         })
     }
 
-    /// Returns the name with its unit and, in a row of one line, the attributes.
+    /// Returns the name with its unit and, if `with_attributes`, the attributes.
     fn label(&self, with_attributes: bool) -> Text<'_> {
         let name = Text::new(Ink::PLAIN.bold(), self.series.name.as_str());
         let label = name.and(UNIT_GAP, Ink::FAINT, self.series.unit.as_str());
@@ -221,7 +221,7 @@ impl<'s> Row<'s> {
     }
 }
 
-/// Returns a number, or the mean of a histogram or summary.
+/// Formats a number, or the mean of a histogram or summary; `no mean` if it is unknown.
 fn mean(newest: &PointValue) -> String {
     match newest {
         PointValue::Int { .. } | PointValue::Double { .. } => newest.text(""),
@@ -250,7 +250,7 @@ fn spread(newest: &PointValue, change: &str) -> String {
     format!("n={count}{change}{range}")
 }
 
-/// Returns the change between the last two pushes, such as `+6`. A delta is a change itself, so its text is empty.
+/// Returns the change between the last two points, such as `+6`; empty for fewer points, and for deltas.
 fn change(series: &Series) -> String {
     let amount = |back: usize| series.points.iter().rev().nth(back).and_then(|point| point.value.amount());
     match amount(1).zip(amount(0)).filter(|_| !series.is_delta()) {
@@ -260,8 +260,8 @@ fn change(series: &Series) -> String {
     }
 }
 
-/// Returns the values of a sparkline: the buckets of a histogram, the increments of a counter, or the values of other
-/// kinds.
+/// Returns the values of a sparkline: the buckets of a histogram, the increments of a counter, or the values of any
+/// other number. A summary has no sparkline.
 fn sparkline(series: &Series, newest: &PointValue) -> Vec<f64> {
     if !newest.is_number() {
         return newest.buckets();
@@ -271,13 +271,13 @@ fn sparkline(series: &Series, newest: &PointValue) -> Vec<f64> {
     if series.kind == "counter" { rises(&values) } else { values }
 }
 
-/// Returns the increments between totals. A lower total means that the counter was reset.
+/// Returns the increments between totals, the first from 0. A decrease means that the counter was reset to 0.
 fn rises(totals: &[f64]) -> Vec<f64> {
     let before = std::iter::once(&0.0).chain(totals);
     totals.iter().zip(before).map(|(now, before)| if now < before { *now } else { now - before }).collect()
 }
 
-/// Formats a measured value with three digits. Integers have no decimals.
+/// Formats a measured value with three digits, unless it is tiny or huge. Integers have no decimals.
 fn rounded(value: f64) -> String {
     match value.abs() {
         size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => series::number(value),
@@ -286,8 +286,8 @@ fn rounded(value: f64) -> String {
     }
 }
 
-/// Draws a bar for each value. The largest value has the full height. If there are more values than `cells`, several
-/// values share a bar.
+/// Draws a bar for each value. If there are more values than `cells`, several values share a bar, which shows their
+/// mean. The highest bar has the full height.
 ///
 /// Negative values and NaN count as zero.
 pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {

@@ -245,7 +245,7 @@ impl Sender {
     /// Delivers all records within the budget.
     ///
     /// # Errors
-    /// Returns how many records were not delivered, and why.
+    /// Returns how many records were not delivered, or that nothing was sent, and why.
     pub(crate) fn finish(self, budget: Duration) -> Result<(), String> {
         let began = Instant::now();
         let counts = self.telemetry.shutdown(budget).total();
@@ -284,7 +284,7 @@ pub(crate) fn header(word: &str) -> Result<(String, String), &'static str> {
     parts.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or("write NAME=VALUE")
 }
 
-/// Returns whether a variable has a valid value. An invalid value counts as unset.
+/// Returns whether a variable has a valid value. An empty or invalid value counts as unset.
 fn is_usable(name: &str, value: &OsStr) -> bool {
     let read = Config::from_variables([(name, value)]);
     !value.is_empty() && read.is_ok_and(|config| config.diagnostics().is_empty())
@@ -310,7 +310,7 @@ pub(crate) fn with_headers(exporter: Exporter, headers: &[(String, String)]) -> 
     headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(name, value))
 }
 
-/// Returns the message of a problem, with advice.
+/// Returns the message of a problem, with advice if there is any.
 pub(crate) fn in_words(problem: &Problem) -> String {
     let message = &problem.message;
     // The library's messages contain the URL of the request.
@@ -374,7 +374,7 @@ fn parse_list(list: &str) -> Vec<Attribute> {
     list.split(',').filter_map(|part| parse(part).ok()).collect()
 }
 
-/// Replaces lists and objects with JSON text, so that each value is a [scalar].
+/// Replaces lists and objects with JSON text, so that each value except null is a [scalar].
 pub(crate) fn flat(attributes: Vec<Attribute>) -> Vec<Attribute> {
     let flat =
         |value: Json| if value.is_array() || value.is_object() { value.to_string().into() } else { value };

@@ -1,8 +1,8 @@
 //! Metric series: the data points of one metric with one set of attributes, ordered by time.
 //!
-//! `demo`, `receive`, `show` and the page keep points in a [`SeriesStore`]. It bounds the points of each series and
-//! the bytes of all series. A series is identified by a hash of its resource, scope, name, kind and attributes. The
-//! order of attributes does not matter.
+//! `demo`, `receive`, `show` and the page keep points in a [`SeriesStore`]. It bounds the points of each series and the
+//! bytes of all series. A series is identified by a hash of its resource's attributes, the names of scope and metric,
+//! the type of data, and its own attributes. The order of attributes does not matter.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -83,7 +83,7 @@ impl SeriesStore {
         is_changed
     }
 
-    /// Evicts series down to seven eighths of the limit. The free eighth makes the sort by age rare.
+    /// If the limit is exceeded, evicts series down to seven eighths of it, so that the sort below is rarely needed.
     fn evict(&mut self) {
         if self.bytes <= self.max_bytes {
             return;
@@ -147,7 +147,7 @@ impl Series {
 pub(crate) struct SeriesPoint {
     /// Milliseconds since 1970.
     pub(crate) time: u64,
-    /// Start of the interval that the point covers.
+    /// Start of the interval that the point covers, in milliseconds since 1970; 0 if unknown.
     start: u64,
     #[serde(flatten)]
     pub(crate) value: PointValue,
@@ -202,7 +202,7 @@ pub(crate) enum PointValue {
     Double {
         value: Option<f64>,
     },
-    /// `counts` has one element more than `bounds`: the last one counts the values above the last bound.
+    /// `counts` has one element more than `bounds`, for values above the last bound; both may be empty.
     Histogram {
         /// Scale of an exponential histogram, from which its bounds are computed.
         scale: Option<i32>,
@@ -290,7 +290,7 @@ impl PointValue {
         format!("{text} {unit}").trim_end().to_owned()
     }
 
-    /// Returns the counts of the buckets. For an exponential histogram, empty buckets at both ends are left out.
+    /// Returns a histogram's bucket counts. For an exponential histogram, empty buckets at both ends are left out.
     pub(crate) fn buckets(&self) -> Vec<f64> {
         let Self::Histogram { scale, counts, .. } = self else { return Vec::new() };
         let is_used = |count: &u64| *count > 0 || scale.is_none();
@@ -339,7 +339,7 @@ pub(crate) fn kind(metric: &Metric) -> String {
     format!("{kind}{}", if temporality == DELTA { " delta" } else { "" })
 }
 
-/// Formats a number with as few digits as possible, with an exponent if it is very large or very small.
+/// Formats a number with up to six decimals or, if it is very large or very small, with an exponent.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size.is_finite() && size != 0.0 && !(1e-5..1e15).contains(&size) => format!("{value:e}"),

@@ -32,7 +32,7 @@ const SPREAD: &str = "each line must be one request; to convert the file: jq -c 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Maximum number of lines that wait between the reading and the drawing thread.
 const MAX_QUEUED_LINES: usize = 4;
-/// Maximum number of invalid lines that are reported one by one; the rest is counted.
+/// Maximum number of invalid lines that are reported one by one. If there are more, their total is reported, too.
 const MAX_REPORTED: u64 = 10;
 
 /// Shows files that receive has saved, or any other files of OTLP JSON lines.
@@ -61,7 +61,7 @@ pub(crate) struct Options {
 /// Offset of the end of a line, and its records. `Err` has the line number and the reason why the line cannot be shown.
 type Line = (u64, Result<Records, String>);
 
-/// Shows the records of a file, or those of standard input as they arrive.
+/// Shows the records of files, and those of standard input as they arrive.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let mut inputs = Vec::new();
     for file in &options.files {
@@ -161,7 +161,7 @@ fn open(file: &OsStr) -> io::Result<Source> {
     if file == "-" {
         return Ok((Box::new(io::stdin()), 0));
     }
-    // Except on Windows, a directory can be opened like a file.
+    // Checked here, because except on Windows, a directory can be opened like a file.
     let metadata = fs::metadata(file)?;
     if metadata.is_dir() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a directory"));
@@ -169,7 +169,7 @@ fn open(file: &OsStr) -> io::Result<Source> {
     Ok((Box::new(File::open(file)?), metadata.len()))
 }
 
-/// Standard output with a progress bar, which ends when output appears on the terminal.
+/// Standard output with a progress bar, which ends before the first output that may appear on the bar's terminal.
 struct Reading<'a> {
     progress: Progress<'a>,
     /// Size of the file in bytes; 0 if it is unknown.
@@ -222,7 +222,7 @@ fn print(
     let now = || read_at.unwrap_or_else(Instant::now);
     let (mut bad, mut records_read) = (0, 0);
     loop {
-        // Only standard input waits with a timeout, because its traces become due while no line arrives.
+        // Only the wait for standard input has a timeout: its traces become due even if no further line arrives.
         let line = match (read_at, view.next_due()) {
             (None, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
             _ => lines.recv().map_err(RecvTimeoutError::from),
@@ -258,7 +258,7 @@ fn print(
     }
 }
 
-/// Reads lines until the end of the file or until the receiving thread has ended. Empty lines are skipped.
+/// Reads lines until the input ends, no further line can be read, or the receiver is dropped. Skips empty lines.
 fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
     let (mut text, mut position, mut is_first) = (Vec::new(), 0, true);
     for number in 1.. {

@@ -43,7 +43,7 @@ impl Syntax {
 
     /// Returns a line of `text` without secrets, and the column of the caret, counted from 0.
     ///
-    /// `place` is the line and column of the problem, counted from 1. `None` if the line does not exist. With
+    /// `place` is the line and column of the problem, counted from 1. Returns `None` if the line does not exist. With
     /// `in_headers`, every value is masked.
     pub(crate) fn quote(
         self,

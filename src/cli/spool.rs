@@ -187,7 +187,7 @@ enum Event {
     Interrupted,
 }
 
-/// Sends the records of a spool until none are left or the command is interrupted.
+/// Sends or prints the records of a spool until none are left, the time is up, or the command is interrupted.
 pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, Failure> {
     let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let before = look(&options.directory)?;
@@ -321,7 +321,7 @@ impl Draining<'_> {
     }
 }
 
-/// Returns the number of records that are still in the directory.
+/// Returns the number of records of ended processes that are still in the directory.
 fn left_of(before: &[Instance], mut now: Vec<Instance>) -> u64 {
     // If this command's worker has not ended in time, it still holds the locks on the files of ended processes, so
     // these processes seem to be running.

@@ -15,8 +15,8 @@ const MAX_WIDTH: usize = 240;
 /// The value of `--color`.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum ColorChoice {
-    // This is not a doc comment, because clap would show a doc comment in the help. Colors are used on a terminal
-    // unless `NO_COLOR` is set.
+    // This is not a doc comment, because clap would show a doc comment in the help. Colors are used on a terminal,
+    // unless it is dumb or `NO_COLOR` is set.
     #[default]
     Auto,
     Always,
@@ -82,7 +82,7 @@ impl Style {
         let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
         let gap = usize::from(right_width > 0);
         for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
-            // The texts on the right are never cut, so the left ones share the rest.
+            // The texts on the right come first: those on the left share the rest of the line.
             let room = line.room().saturating_sub(right_width + 2 * gap);
             if room > 0 {
                 line.put_within(*ink, text, room).space(1);
@@ -119,8 +119,7 @@ const ASCII_FORMS: [(&str, &str); 16] = [
 
 /// Color and attributes of a piece of text.
 ///
-/// The colors are from the middle of the 256-color cube, where the contrast with white and with black is similar, so
-/// that they are readable on light and dark backgrounds.
+/// The colors are readable on light and dark backgrounds: their contrast with white and with black is similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ink {
     foreground: Option<u8>,
@@ -193,7 +192,7 @@ impl Palette {
     /// Maximum number of resources and scopes that are remembered. At this number, all of them are forgotten.
     const MAX_ORIGINS: usize = 4096;
 
-    /// Returns whether a resource or a scope is new, so that it has to be drawn.
+    /// Remembers a resource or a scope. Returns true if it is new, and so has to be drawn.
     pub(crate) fn announce(&mut self, origin: &str) -> bool {
         if self.origins.len() == Self::MAX_ORIGINS {
             // Evicting only the least recently used entry would require storing the order of use.
@@ -217,7 +216,7 @@ impl Palette {
         self.place(service).map_or(Ink::PLAIN, Ink::of_service)
     }
 
-    /// Returns a mark of one cell for a service: a colored square or, if colors are off, a letter.
+    /// Returns a service's mark of one cell: a colored square or, if colors are off, a letter; `?` if it has no color.
     pub(crate) fn mark(&self, service: &str, style: &Style) -> String {
         match self.place(service) {
             None => "?".to_owned(),
@@ -276,7 +275,6 @@ impl Line<'_> {
         self.style.width.saturating_sub(self.width)
     }
 
-    /// Returns the text of the line.
     pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.text)
     }

@@ -26,7 +26,7 @@ enum LongText {
     Push,
     /// The text is never cut, and pushes the columns after it to the right.
     Whole,
-    /// The text is never cut, and ends where the column ends, as numbers do.
+    /// The text is right-aligned in its column and never cut: if it is too wide, it pushes the columns after it.
     Right,
 }
 
@@ -66,7 +66,7 @@ impl Column {
         Self { long_text: LongText::Whole, ..self }
     }
 
-    /// Leaves the column out first, if the terminal is narrow.
+    /// Leaves the column out if the table is too wide, together with all other optional columns.
     pub(crate) const fn optional(self) -> Self {
         Self { when_narrow: WhenNarrow::IsLeftOut, ..self }
     }

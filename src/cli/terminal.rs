@@ -63,7 +63,7 @@ impl TerminalInfo {
         if is_unicode { Charset::Unicode } else { Charset::Ascii }
     }
 
-    /// Returns the current width of the terminal, or `None` if `COLUMNS` fixes the width.
+    /// Returns the current width of the terminal, or `None` if `COLUMNS` fixes the width or the width is unknown.
     pub(crate) fn current_columns() -> Option<usize> {
         let is_given = env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty());
         if is_given { None } else { columns() }
@@ -97,7 +97,7 @@ impl<'a> Progress<'a> {
         Self { style, next, is_drawn: false }
     }
 
-    /// Draws the bar if [`TICK`] has passed since the last drawing. `figures` is the text next to the bar.
+    /// Draws the bar, unless it is too early for the next drawing. `figures` returns the text next to the bar.
     pub(crate) fn draw(&mut self, done: u64, total: u64, figures: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.next.is_some_and(|next| next <= now) {

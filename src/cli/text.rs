@@ -51,7 +51,7 @@ pub(crate) fn shell_word(word: &str) -> String {
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Reads the next line into `line`. Returns its length, 0 at the end of the input, and whether `line` is complete.
+/// Reads the next line into `line`. Returns its length (0 at the end of the input), and whether `line` is complete.
 ///
 /// The part of a line beyond `max_bytes` is skipped.
 pub(crate) fn read_line(
@@ -72,7 +72,7 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().map(cells).sum()
 }
 
-/// Cuts `text` to `room` cells. A cut text ends with `ellipsis`.
+/// Cuts `text` to `room` cells. A cut text ends with `ellipsis`, or is empty if the ellipsis does not fit.
 pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str> {
     let before_ellipsis = room.checked_sub(width(ellipsis));
     let (mut taken, mut end) = (0, 0);

@@ -247,8 +247,8 @@ pub(super) fn add_new(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic)
     }
 }
 
-/// Collects diagnostics without duplicates, up to a maximum. The maximum bounds the cost of hostile input: the search
-/// for duplicates is linear.
+/// Collects diagnostics without duplicates, up to a maximum. The maximum bounds the cost of hostile input, because each
+/// new diagnostic is compared with all earlier ones.
 #[derive(Default)]
 pub(super) struct DiagnosticList {
     shown: Vec<Diagnostic>,

@@ -189,8 +189,8 @@ impl ProviderSettings {
         self.sampling.unwrap_or_else(|| self.sampler.percent())
     }
 
-    /// Returns settings with these keys: the service name, the other attributes of the resource (one setting for each
-    /// origin), and the sampler.
+    /// Returns the service name, the other attributes of the resource (one setting for each origin), and the sampler,
+    /// as settings with the given keys.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
         // The fallback name can only be set in code.
@@ -279,7 +279,7 @@ impl Sampler {
     /// Records this share of all traces, like [`trace_id_ratio`](Self::trace_id_ratio), and writes the threshold of the
     /// decision to the `tracestate` (`ot=th:c` for one in four). Collectors read it to extrapolate, and samplers of
     /// other programs to decide consistently: a program with a larger share records all traces that a program with a
-    /// smaller share records. The parent's decision is ignored: see [`ComposableSampler::ParentThreshold`].
+    /// smaller share records. The parent's decision is ignored; [`ComposableSampler::ParentThreshold`] follows it.
     pub fn probability(ratio: f64) -> Self {
         Self::composite(ComposableSampler::Probability(ratio))
     }

@@ -137,7 +137,7 @@ impl ExporterSummary {
 }
 
 // Written by hand, as for the ledger: with serde's derive macro, a program would be built from a third more crates.
-/// Writes the settings as fields of the same object as the other fields.
+/// Writes the settings next to the other fields, not in a nested object.
 impl Serialize for ExporterSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { id, signals, transport, endpoints, tls, headers, settings, service_name, sampling, route } =

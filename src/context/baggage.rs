@@ -77,7 +77,7 @@ impl Baggage {
         self.member(key).map_or("", Member::metadata)
     }
 
-    /// Returns all keys with their values, in order.
+    /// Returns all keys with their values, in the order of the header.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.members().iter().map(|member| (&*member.key, &*member.value))
     }
@@ -253,8 +253,8 @@ fn encode(value: &str, encoded: &mut String) {
     }
 }
 
-/// Decodes percent-encoding. A percent sign without two digits stays, and invalid UTF-8 becomes U+FFFD, as W3C Baggage
-/// demands.
+/// Decodes percent-encoding. A percent sign without two hexadecimal digits stays, and invalid UTF-8 becomes U+FFFD, as
+/// W3C Baggage demands.
 pub fn decode_percent(value: &[u8]) -> String {
     let hex = |digit: u8| char::from(digit).to_digit(16);
     let mut bytes = Vec::with_capacity(value.len());

@@ -11,7 +11,7 @@ use super::ticks::{self, RATES, Rates, TICK_BITS};
 pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
 
 /// The wall-clock time at one moment, and the value of a counter at that moment. The spans of a trace use the same
-/// clock until it is older than [`CLOCK_AGE`], so their times are consistent, and each time takes one counter reading.
+/// clock until it is older than [`CLOCK_AGE`], so their times are consistent, and taking a time reads only the counter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     /// One of two values, told apart by the highest bit:

@@ -18,7 +18,7 @@ thread_local! {
 
 /// Bit of [`offering`] that is set unless an exemplar is being stored.
 pub(crate) const ANYWHERE: u8 = 1;
-/// Bit of [`offering`] that is set while the current span is sampled and recorded by this process.
+/// Bit of [`offering`] that is set if [`ANYWHERE`] is, and the current span is sampled and recorded by this process.
 pub(crate) const IN_SAMPLED_SPAN: u8 = 2;
 
 /// Returns the bits that decide whether a measurement of this thread may become an exemplar.
@@ -37,18 +37,18 @@ pub(crate) fn without_offering(work: impl FnOnce()) {
 
 /// The entered spans of a thread, innermost last.
 pub(crate) struct Stack {
-    /// The first `depth` frames are in use. The rest are free and reused, which is cheaper than moving frames in and
-    /// out.
+    /// The first `depth` frames are in use. New spans reuse the other frames, which is cheaper than moving frames in
+    /// and out.
     frames: Vec<Frame>,
     depth: usize,
     /// Id of the frame that was pushed last.
     entered: NonZeroU64,
-    /// The spans of bridges among the frames, innermost last. Native spans never touch this list.
+    /// The entered spans of bridges such as `tracing`, innermost last. Native spans never touch this list.
     #[cfg(feature = "tracing")]
     bridged: Vec<Bridged>,
 }
 
-/// A span of a bridge that a thread has entered, by the bridge's own ids.
+/// Identifies an entered span of a bridge by the bridge's own ids.
 #[cfg(feature = "tracing")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BridgedSpan {
@@ -69,18 +69,18 @@ pub(crate) struct Frame {
     /// Id of the entry, with the bit [`CHANGES_OFFERING`] if leaving the entry may change [`offering`].
     id: NonZeroU64,
     pub(crate) context: SpanContext,
-    /// Clock of the nearest recorded span, which may be this one; `None` if it is not known.
+    /// Clock of this span or, if it is not recorded, of the nearest recorded span around it; `None` if unknown.
     pub(crate) clock: Option<Clock>,
 }
 
 /// Bit in the id of a frame that means: [`offering`] may change when the frame is left.
 ///
 /// The id in [`Entered`] never has the bit. So if a frame has the bit, the ids differ, and `leave` takes its slow path,
-/// which updates [`OFFERING`]. The fast path, for a child that is sampled like its parent, leaves it unchanged.
+/// which updates [`OFFERING`]. The fast path, for a child sampled like its parent, leaves [`OFFERING`] unchanged.
 const CHANGES_OFFERING: u64 = 2;
 
-/// Entry of the stack that means "no span", whatever is below. Because it is sampled and has no clock, neither fast
-/// path of a new span uses it as the parent, so only the slow paths must check for it.
+/// Entry of the stack that means "no span", even if there are spans below. Because it is sampled and has no clock,
+/// neither fast path of a new span uses it as the parent, so only the slow paths must check for it.
 const NO_SPAN: SpanContext = SpanContext {
     trace_id: TraceId([0; 16]),
     span_id: SpanId([0; 8]),
@@ -113,7 +113,7 @@ fn read_stack<T>(read: impl FnOnce(&Stack) -> Option<T>) -> Option<T> {
     STACK.try_with(|stack| read(&*stack.try_borrow().ok()?)).ok().flatten()
 }
 
-/// Returns the innermost span of this thread, and its clock.
+/// Returns the current span of this thread, and its clock.
 #[inline]
 pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
     read_stack(|stack| {
@@ -122,7 +122,7 @@ pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
     })
 }
 
-/// Returns the innermost span of this thread, if there is one, and the current time, by the span's clock if it has one.
+/// Returns this thread's current span, if any, and the current time, by the clock of the span if the span has one.
 #[inline]
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     let current = read_stack(|stack| {
@@ -140,7 +140,7 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
 }
 
 /// Returns the innermost entry of this thread that does not belong to another layer, and its clock. The entry may be
-/// [`NO_SPAN`], so that a caller that enters it again has no current span.
+/// [`NO_SPAN`]: if the caller enters it again, the thread still has no current span.
 #[cfg(feature = "tracing")]
 pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
     read_stack(|stack| {
@@ -155,7 +155,7 @@ pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, O
     })
 }
 
-/// Returns the id of the innermost span of a layer that this thread has entered, and whether the span is recorded.
+/// Returns the id of the innermost span that this thread has entered in a layer, and whether the span is recorded.
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn innermost_of_layer(layer: u64) -> Option<(u64, bool)> {
@@ -165,7 +165,7 @@ pub(crate) fn innermost_of_layer(layer: u64) -> Option<(u64, bool)> {
     })
 }
 
-/// Notes that this thread has entered a span of a bridge. If `context` is given, it becomes the thread's current one.
+/// Notes that this thread has entered a span of a bridge. Makes `context` current, if it is given.
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn enter_bridged(
@@ -179,7 +179,7 @@ pub(crate) fn enter_bridged(
     });
 }
 
-/// Notes that this thread has left a span of a bridge. Spans may be left in any order.
+/// Notes that this thread has left a span of a bridge, and removes its context. Spans may be left in any order.
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn leave_bridged(span: BridgedSpan) {
@@ -200,7 +200,7 @@ pub(crate) fn leave_gone_layers(is_there: impl Fn(u64) -> bool) {
         let mut gone = Vec::new();
         stack.bridged.retain(|bridged| {
             let is_there = is_there(bridged.span.layer);
-            // Collected first: `leave` needs the whole stack, which `retain` has borrowed.
+            // Collected first: `leave` needs the whole stack, of which `retain` borrows a part.
             gone.extend(bridged.frame.filter(|_| !is_there));
             is_there
         });
@@ -229,14 +229,14 @@ fn change(work: impl FnOnce(&mut Stack)) {
 #[derive(Debug)]
 pub(crate) struct Entered(NonZeroU64);
 
-/// Makes a span the thread's current one.
+/// Makes a span the thread's current one, or returns `None` while the thread ends or its stack is in use.
 #[inline]
 pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Entered> {
     with_stack(|stack| stack.map(|stack| stack.push_copy(context, clock)))
 }
 
 /// Calls `work` with the thread's stack, or with `None` while the thread ends or the stack is in use. The stack is in
-/// use if it allocates memory and the program's allocator emits a record. Such a record belongs to no span.
+/// use while it allocates memory. If the program's allocator emits a record then, the record belongs to no span.
 #[inline]
 pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
     let done = STACK.try_with(|stack| Some(work(Some(&mut *stack.try_borrow_mut().ok()?))));
@@ -270,7 +270,7 @@ impl Stack {
         }
     }
 
-    /// Returns the innermost span.
+    /// Returns the innermost entry, which may be [`NO_SPAN`].
     #[inline]
     pub(crate) fn top(&self) -> Option<&Frame> {
         self.frames.get(self.depth.wrapping_sub(1))
@@ -306,7 +306,7 @@ impl Stack {
         let id = NonZeroU64::MIN | self.entered.get().wrapping_add(4);
         self.entered = id;
         (frame.id, frame.clock) = (id, clock);
-        // Requires that the frame has no state: `leave` has released it.
+        // Requires a frame without state: `leave` has released the state of the frame's previous span.
         frame.context.replace_by(span);
         self.depth += 1;
         Entered(id)
@@ -337,7 +337,7 @@ impl Stack {
     fn leave(&mut self, id: NonZeroU64) {
         match self.frames.get_mut(self.depth.wrapping_sub(1)) {
             Some(frame) if frame.id == id => {
-                // Released now, because the frame stays allocated for the next span.
+                // The state is released now, because the frame stays allocated for the next span.
                 frame.context.clear_state();
                 self.depth -= 1;
             }
@@ -395,7 +395,7 @@ impl ContextGuard {
         Self { entered: enter(context, clock), baggage: None, not_send: PhantomData }
     }
 
-    /// Makes the thread have no current span until the guard is dropped.
+    /// Returns a guard. Until it is dropped, the thread has no current span.
     pub(crate) fn enter_no_span() -> Self {
         match current() {
             Some(_) => Self::enter(&NO_SPAN, None),
@@ -403,7 +403,7 @@ impl ContextGuard {
         }
     }
 
-    /// Makes the guard also keep a baggage current.
+    /// Also makes a baggage current until the guard is dropped.
     pub(super) fn and_baggage(mut self, baggage: &Baggage) -> Self {
         self.baggage = baggage::enter(baggage);
         self
@@ -414,8 +414,8 @@ impl ContextGuard {
         Self { entered: None, baggage: None, not_send: PhantomData }
     }
 
-    /// Converts the guard to numbers, for the C interface. The context stays current until
-    /// [`from_numbers`](Self::from_numbers) restores the guard.
+    /// Converts the guard to numbers, for the C interface. The context stays current until the guard is restored by
+    /// [`from_numbers`](Self::from_numbers) and dropped.
     #[cfg(feature = "ffi")]
     pub(crate) fn into_numbers(mut self) -> [u64; 2] {
         let entered = self.entered.take().map_or(0, |Entered(id)| id.get());

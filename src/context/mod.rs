@@ -115,7 +115,7 @@ impl SpanContext {
         Self::of(SpanRef::root(trace_id, sampled), None)
     }
 
-    /// Returns the context of a new span of the same trace, with its own sampling decision and `tracestate`.
+    /// Returns the context of a new span of the same trace, with this sampling decision and `tracestate`.
     pub(crate) fn child(&self, sampled: bool, state: Option<Arc<str>>) -> Self {
         let b3 = self.b3.filter(|mark| *mark == B3Mark::Debug);
         let state = state.filter(|state| b3.is_some() || !state.is_empty());
@@ -174,7 +174,7 @@ impl SpanContext {
         self.span_id
     }
 
-    /// Returns whether the span is recorded in the process from which the context comes.
+    /// Returns the trace flag `sampled`, by which the span's process asks others to record their part of the trace.
     #[inline]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
@@ -275,7 +275,7 @@ impl fmt::Debug for SpanContext {
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     span: Option<SpanContext>,
-    /// The clock of the span, if it is a span of this process. With the clock, times on all threads of a trace agree.
+    /// The clock of the span; `None` if unknown. With the clock, times on all threads of a trace agree.
     clock: Option<Clock>,
     baggage: Baggage,
 }

@@ -60,8 +60,8 @@ impl Propagators {
     pub fn new(propagators: impl IntoIterator<Item = Propagator>) -> Self {
         let mut all = Self([None; 4]);
         for propagator in propagators {
-            // Finds the place of this propagator if it is repeated, otherwise the first free place. There are as many
-            // places as propagators.
+            // Finds the place of this propagator if it is repeated, otherwise the first free place. There are four
+            // different propagators, and as many places.
             if let Some(place) = all.0.iter_mut().find(|place| place.is_none_or(|known| known == propagator))
             {
                 *place = Some(propagator);
@@ -70,7 +70,7 @@ impl Propagators {
         all
     }
 
-    /// Returns the propagators, in order.
+    /// Returns the propagators, in the order of their use.
     pub fn iter(&self) -> impl Iterator<Item = Propagator> + use<> {
         self.0.into_iter().flatten()
     }
@@ -135,7 +135,8 @@ impl Propagators {
     }
 
     /// Returns the name of the environment variable for a header: the header's name in upper case, with `_` for
-    /// characters other than letters, digits and `_`. A name that starts with a digit gets a `_` in front.
+    /// characters other than ASCII letters, digits and `_`. A name that is empty or starts with a digit gets a `_` in
+    /// front.
     ///
     /// ```
     /// assert_eq!(standpipe::Propagators::variable("x-b3-traceid"), "X_B3_TRACEID");

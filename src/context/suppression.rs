@@ -138,7 +138,7 @@ mod sdk {
     }
 
     /// Suppresses the SDK until the guard is dropped. Does nothing while the thread ends, or while code of the program
-    /// borrows the SDK's context: the SDK's function panics then, and there is no way to ask beforehand.
+    /// borrows the SDK's context: the SDK's function panics then, which cannot be foreseen, only caught.
     pub(super) fn suppress() -> Option<ContextGuard> {
         catch_unwind(Context::enter_telemetry_suppressed_scope).ok()
     }

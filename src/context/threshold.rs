@@ -12,7 +12,7 @@ use crate::record::TraceId;
 /// Number of possible values of the randomness.
 const ALL: u64 = 1 << 56;
 const DIGITS: usize = 14;
-/// Default number of significant digits of a threshold.
+/// Number of significant hexadecimal digits of a threshold: the specification's default.
 const PRECISION: i32 = 4;
 /// Maximum length of the value of `ot`, as OpenTelemetry defines it.
 const MAX_VALUE_BYTES: usize = 256;
@@ -54,7 +54,7 @@ pub(crate) fn randomness(TraceId(id): TraceId) -> u64 {
     u64::from_be_bytes([0, id[9], id[10], id[11], id[12], id[13], id[14], id[15]])
 }
 
-/// Returns the threshold that samples this share of all traces, or `None` if it samples none.
+/// Returns the threshold that samples this share of all traces, rounded; `None` if the share rounds to zero.
 pub(crate) fn threshold(ratio: f64) -> Option<u64> {
     // The product is exact, because the factor is a power of two.
     let kept = (ratio.clamp(0.0, 1.0) * ALL as f64).round() as u64;

@@ -24,7 +24,7 @@ use crate::process::atomic::AtomicU64;
 /// Number of low bits of a word that hold a value of the counter; the bits above hold the mark of a rate. Even the
 /// fastest counters take two years to overflow 58 bits.
 pub(super) const TICK_BITS: u32 = 58;
-/// The highest bit of a mark, always set. The lowest bit is the index of the place that has the rate.
+/// The highest bit of a mark, always set. A mark's lowest bit (bit 58) is the index of the place that has the rate.
 const MARK: u64 = 1 << 63;
 /// Minimum time between two measurements of one worker, in nanoseconds.
 const MIN_INTERVAL: u64 = 250_000_000;
@@ -32,9 +32,9 @@ const MIN_INTERVAL: u64 = 250_000_000;
 const MAX_AGE: u64 = 20_000_000_000;
 /// Minimum time in nanoseconds between two writes of rates, so that no new span uses a clock whose rate is overwritten.
 const MIN_REST: u64 = CLOCK_AGE + 30_000_000_000;
-/// Reciprocal of the largest accepted error of a measurement: 1/4,000,000, or 0.25 µs per second.
+/// Reciprocal of the largest accepted error of a measurement, which is 0.25 µs per second.
 const MAX_ERROR: u64 = 4_000_000;
-/// Reciprocal of the largest difference at which two rates agree: 1/2,000,000, or 0.5 µs per second.
+/// Reciprocal of the largest difference at which two rates agree, which is 0.5 µs per second.
 const MAX_DIFFERENCE: u64 = 2_000_000;
 
 pub(super) static RATES: Rates = Rates::new();
@@ -45,7 +45,7 @@ pub(super) struct Rates {
     places: [AtomicU64; 2],
     /// Mark of the rate for new clocks; 0 if the counter must not be used.
     pub(super) current: AtomicU64,
-    /// Counter at the last measurement.
+    /// Counter at the last measurement that confirmed the current rate.
     measured: AtomicU64,
 }
 
@@ -89,7 +89,7 @@ impl Calibrator {
         Self { due: if is_clock_source() && is_invariant() { 0 } else { u64::MAX } }
     }
 
-    /// Measures the rate and publishes it, if enough time has passed since the last measurement.
+    /// Measures the rate if enough time has passed since the last measurement. Publishes it, or withdraws the old one.
     pub(crate) fn update(&mut self) {
         let now = monotonic_nanos();
         if now >= self.due {
@@ -138,7 +138,7 @@ impl Calibration {
         Self { last: None, rate: 0, place: 0, next_write: 0 }
     }
 
-    /// Measures the rate since the last reading, and publishes or withdraws it.
+    /// Measures the rate since the last reading, and publishes it or withdraws the published one.
     fn add(&mut self, now: Reading, rates: &Rates) {
         let last = *self.last.get_or_insert(now);
         let (ticks, nanos) = (now.ticks.wrapping_sub(last.ticks), now.nanos.saturating_sub(last.nanos));

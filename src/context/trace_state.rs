@@ -28,7 +28,7 @@ const LONG_ENTRY: usize = 128;
 ///
 /// A list has at most 32 entries and, as a header, 512 bytes. If a new entry would be the 33rd, the last entry is
 /// removed. If the header would be longer, whole entries are removed: first those of more than 128 bytes, then others,
-/// both from the end.
+/// both from the end. A new entry is no exception.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TraceState(pub(super) Option<Arc<str>>);
 

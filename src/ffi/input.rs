@@ -51,7 +51,7 @@ impl<'a> CText<'a> {
         lossy_text(self.bytes().unwrap_or_default())
     }
 
-    /// Returns the text as a path. On Unix, it may contain any bytes.
+    /// Returns the text as a path, or `None` for null. On Unix, a path may contain any bytes.
     pub(super) fn path(self) -> Option<PathBuf> {
         #[cfg(unix)]
         return Some(PathBuf::from(OsStr::from_bytes(self.bytes()?)));
@@ -137,7 +137,7 @@ fn is_ascii(bytes: &[u8]) -> bool {
         bits |= u64::from_ne_bytes(*word);
         rest = after;
     }
-    // The last word overlaps the previous one, so that no loop over single bytes is needed.
+    // The last word may overlap the previous one, so only texts of less than eight bytes need a loop over the bytes.
     bits |= match bytes.last_chunk::<8>() {
         Some(word) => u64::from_ne_bytes(*word),
         None => rest.iter().fold(0, |bits, byte| bits | u64::from(*byte)),
@@ -218,7 +218,7 @@ mod kind {
 #[derive(Default)]
 pub(super) struct Arena {
     kept: RefCell<Vec<(*mut u8, Layout)>>,
-    /// Total size of all nested lists.
+    /// Total size of all nested lists in the value that is being converted.
     nested: Cell<usize>,
 }
 

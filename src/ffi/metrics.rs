@@ -153,7 +153,7 @@ exported! {
     }
 }
 
-/// A measurement with at most this many attributes needs no allocation.
+/// A list of at most this many attributes of a measurement needs no allocation.
 const MAX_INLINE_ATTRIBUTES: usize = 8;
 
 #[derive(Clone, Copy)]

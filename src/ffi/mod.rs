@@ -117,8 +117,8 @@ struct Versioned<'a, T> {
 unsafe trait SizeFirst: Copy {}
 
 impl<T: SizeFirst> Versioned<'_, T> {
-    /// Reads the caller's struct. Fields that the caller's version lacks are zero, and all fields if the pointer is
-    /// null.
+    /// Reads the caller's struct. Fields that the caller's version lacks are zero. If the pointer is null, all fields
+    /// are zero.
     fn read(&self) -> T {
         // SAFETY: zeros are a valid value, by the contract of `SizeFirst`.
         let mut value = unsafe { mem::zeroed::<T>() };
@@ -129,7 +129,7 @@ impl<T: SizeFirst> Versioned<'_, T> {
         value
     }
 
-    /// Writes the fields that the caller's version has. Returns `None` if the pointer is null or the size too small.
+    /// Writes the fields that the caller's version has. Returns `None` if the pointer is null or the size is too small.
     fn write(&self, value: &T) -> Option<()> {
         let first = size_of::<usize>();
         let len = self.len().filter(|len| *len >= first)?;
@@ -142,7 +142,7 @@ impl<T: SizeFirst> Versioned<'_, T> {
         Some(())
     }
 
-    /// Returns the number of bytes that both versions have, rounded down to whole fields.
+    /// Returns the number of bytes that both versions have, rounded down to the struct's alignment; `None` for null.
     fn len(&self) -> Option<usize> {
         if self.place.is_null() {
             return None;
@@ -209,7 +209,7 @@ struct TextBuffer<'a> {
 }
 
 impl TextBuffer<'_> {
-    /// Writes the text, or an empty text if the buffer is too small. Returns the length of the text.
+    /// Writes `text`, or an empty text if the buffer is too small. Returns the length of `text` in both cases.
     fn write(&self, text: &str, room: usize) -> usize {
         if self.first.is_null() || room == 0 {
             return text.len();

@@ -187,7 +187,7 @@ fn set_all(span: &mut OpenSpan, attributes: AttributeArray<'_>, count: usize) {
     }
 }
 
-/// Returns the span of another process that these headers describe.
+/// Returns the span of another process that these headers describe; `None` without a valid `traceparent`.
 fn remote(traceparent: CText<'_>, tracestate: CText<'_>) -> Option<SpanContext> {
     let context = SpanContext::from_traceparent(&traceparent.option()?).ok()?;
     Some(match tracestate.option() {

@@ -1,5 +1,5 @@
-/* Traces, logs and metrics over OTLP for programs in C. They go through a bounded queue to one background thread per
- * exporter, which sends them as protobuf over HTTP or gRPC. A ledger counts every record.
+/* Traces, logs and metrics over OTLP for programs in C. Spans and log records go through a bounded queue to one thread
+ * per exporter, which also collects metrics and sends everything over HTTP or gRPC. A ledger counts every record.
  *
  *     standpipe_options options = {.size = sizeof options, .endpoint = "http://localhost:4318", .service = "shop"};
  *     standpipe *telemetry;
@@ -20,11 +20,11 @@
  * Rules for all functions:
  *
  * - NULL. Every pointer may be NULL. With a NULL handle, a function does nothing: if the telemetry cannot be started,
- *   all handles made from it are NULL, and the program runs without telemetry. If a function cannot work without
- *   another argument that is NULL, it returns STANDPIPE_INVALID_ARGUMENT.
+ *   all handles made from it are NULL, and the program runs without telemetry. If another argument that a function
+ *   requires is NULL, the function returns STANDPIPE_INVALID_ARGUMENT.
  * - Threads. Handles of all types except standpipe_span may be used by several threads at once, as long as no thread
  *   frees the handle meanwhile. A span may move between threads, but only one thread may use it at a time.
- * - Ownership. The caller owns the result of a function ..._new or ..._start, and must pass it to ..._free or ..._end.
+ * - Ownership. The caller owns the result of ..._new, ..._bind and ..._start, and must pass it to ..._free or ..._end.
  *   Arguments are read within the call and never stored, except for `problem` and `user` of standpipe_options.
  * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After standpipe_free, they are
  *   no-ops.
@@ -288,7 +288,7 @@ void standpipe_free(standpipe *telemetry);
 /* ---- Traces ---- */
 
 /* Makes a tracer for a part of the program, with the part's name and version. Keep the tracer: making one takes longer
- * than a span. */
+ * than starting a span. */
 standpipe_tracer *standpipe_tracer_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_tracer_free(standpipe_tracer *tracer);
 
@@ -444,7 +444,7 @@ standpipe_instrument *standpipe_instrument_bind(const standpipe_instrument *inst
 void standpipe_instrument_free(standpipe_instrument *instrument);
 
 /* Record a measurement. These functions return STANDPIPE_INVALID_ARGUMENT and record nothing if the instrument is of
- * another kind, if the value of a counter without negative values is negative, or if attributes are passed with a bound
+ * another kind, if a negative value is added to a counter that accepts none, or if attributes are passed with a bound
  * instrument. NaN and infinities are reported to `problem` and not recorded. */
 int32_t standpipe_add(const standpipe_instrument *instrument, int64_t value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_add_double(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);

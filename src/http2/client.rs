@@ -109,7 +109,7 @@ impl ClientConnection {
     }
 
     /// Begins a call with an encoded header block that uses no dynamic table. `list_bytes` is the size of the header
-    /// list by the rule of section 6.5.2.
+    /// list by the rule of section 6.5.2. Fails as [`check_head`](Self::check_head) does.
     pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), usize> {
         self.check_head(list_bytes)?;
         let stream = self.next_stream;
@@ -185,7 +185,7 @@ impl ClientConnection {
         self.go_away.as_ref()
     }
 
-    /// Returns whether a part of the response has arrived.
+    /// Returns whether a part of the current call's response has arrived, or the call has ended.
     pub(crate) fn has_answer_begun(&self) -> bool {
         self.call.as_ref().is_some_and(Call::has_answer_begun)
     }

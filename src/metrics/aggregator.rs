@@ -1,8 +1,8 @@
 //! The aggregated state of one series, updated by many threads.
 //!
-//! Integer sums and gauges are atomic numbers: a measurement of a sum takes one atomic operation, and one of a gauge
-//! takes two. Sums of floats and histograms are *striped*: the state has up to eight parts, each behind a lock, and a
-//! caller that finds one part locked uses another. A collection merges the parts.
+//! Integer sums and gauges are atomic numbers: a measurement takes one atomic operation for a cumulative sum, and two
+//! for a delta sum or a gauge. Sums of floats and histograms are *striped*: the state has up to eight parts, each
+//! behind a lock, and a caller that finds one part locked uses another. A collection merges the parts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
@@ -24,7 +24,7 @@ pub(super) enum AggregationKind {
     Gauge(NumberKind),
     Explicit(Arc<[f64]>),
     Exponential(ExponentialLimits),
-    /// A histogram that a view makes of another integer instrument, whose measurements it converts to floats.
+    /// The histogram that a view makes of a counter or gauge of integers. It converts the measurements to floats.
     OfInts(Box<Self>),
 }
 
@@ -157,7 +157,7 @@ impl Aggregator {
         !matches!(self, Self::IntSum(_) | Self::IntDelta(..) | Self::Gauge(..))
     }
 
-    /// Returns the aggregated value; `None` if nothing was measured.
+    /// Returns the aggregated value. If nothing was measured: 0 for a sum, otherwise `None`.
     pub(super) fn read(&self) -> Option<PointValue> {
         match self {
             Self::IntSum(sum) | Self::IntDelta(sum, _) => {
@@ -208,7 +208,7 @@ impl Aggregator {
 /// Operations that only the instruments of the `metrics` crate need.
 #[cfg(feature = "metrics")]
 impl Aggregator {
-    /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value.
+    /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value. Changes no other aggregator.
     pub(super) fn shift(&self, by: f64) -> u64 {
         match self {
             Self::Gauge(latest, NumberKind::Float) => latest.shift(by),
@@ -216,7 +216,7 @@ impl Aggregator {
         }
     }
 
-    /// Records a value `times` times with a histogram. Returns the index of the value's sample of exemplars.
+    /// Aggregates `times` equal measurements of a histogram instrument. Returns the index of the reservoir's sample.
     pub(super) fn record_many(&self, value: f64, times: u64) -> usize {
         match self {
             _ if times == 0 => {}
@@ -265,7 +265,7 @@ impl LastValue {
         self.is_set.swap(false, Ordering::Acquire).then(|| self.bits.load(Ordering::Relaxed))
     }
 
-    /// Marks the value as unread again. `take` has not changed the bits, so a value that was set since is kept.
+    /// Marks the value as unread again. `take` left its bits in place, unless a later value has replaced them.
     fn put_back(&self) {
         self.is_set.store(true, Ordering::Release);
     }

@@ -53,8 +53,8 @@ impl Reader {
         Self { registry, exporter }
     }
 
-    /// Returns whether the points of a collection include the measurements of earlier collections. An undelivered
-    /// snapshot is then redundant once there is a newer one.
+    /// Returns whether the points of a collection include the measurements of earlier collections. If so, an
+    /// undelivered snapshot is redundant once there is a newer one.
     pub(crate) fn is_cumulative(&self) -> bool {
         self.temporality() == Temporality::Cumulative
     }
@@ -151,7 +151,7 @@ impl Instrument {
         });
         framer.end();
         confirm(&mut held);
-        // If no value was accepted, the period goes on, and the next collection exports the values with the same start.
+        // If there were values but none was accepted, the period goes on: the next collection uses the same start.
         if confirmed > 0 || held.is_empty() {
             storage.end_period(now);
         }

@@ -124,8 +124,8 @@ struct Handle<N> {
 }
 
 impl<N: Measure> Handle<N> {
-    /// Converts a value to the bits that the aggregators of the instrument use. Returns `None` if the value is not a
-    /// valid measurement.
+    /// Converts a value to the bits that the aggregators of the instrument use. If the value is not a valid
+    /// measurement, reports it and returns `None`.
     #[inline]
     fn any(&self, value: N) -> Option<u64> {
         self.number(value).map(|number| match number {
@@ -134,7 +134,7 @@ impl<N: Measure> Handle<N> {
         })
     }
 
-    /// Like [`any`](Self::any), for a sum that only rises.
+    /// Like [`any`](Self::any), for a sum that only rises: a negative value is not valid.
     #[inline]
     fn rising(&self, value: N) -> Option<u64> {
         if is_negative(self.number(value)?) {

@@ -1,4 +1,4 @@
-//! The implementation of an instrument behind its handles: its descriptor, and one storage per exporter.
+//! The implementation of an instrument behind its handles: its descriptor, and one storage per stream.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};

@@ -29,8 +29,8 @@ pub struct Observer<'a, N> {
 
 impl<N: Measure> Observer<'_, N> {
     /// Reports a value. If two values have the same attributes, the last one counts. If a [`View`](crate::View) or the
-    /// instrument removes attributes, values of sums whose remaining attributes are equal are added. NaN, infinities
-    /// and negative values of a counter are left out, and reported to
+    /// instrument selects attributes, values of sums whose remaining attributes are equal are added instead. NaN,
+    /// infinities and negative values of a counter are left out, and reported to
     /// [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {
@@ -121,10 +121,10 @@ pub(super) struct Observable {
 /// The series of a stream that were sent before, and the points that its exporter has not accepted yet.
 #[derive(Debug)]
 struct ExportState {
-    /// Time of the previous collection, or of the creation of the instrument.
+    /// Start of the current period: the creation of the instrument, or an earlier collection.
     since: u64,
     /// The series of sums that the previous collection observed, each with its start and, for deltas, its previous
-    /// value. A series starts at the last collection before the one that first observed it.
+    /// value. A series starts at the start of the period in which it was first observed.
     known: HashMap<AttributeSet, (u64, Number)>,
     /// Points that the exporter's queue has not accepted yet.
     pending: Vec<ObservedPoint>,
@@ -220,7 +220,7 @@ impl Observable {
     ///
     /// `sink` is called once per stream, with the pending points and whether there were more attribute sets than the
     /// limit. It accepts points in order, and returns the number of accepted points. Points that are not accepted stay
-    /// pending if they are deltas of a counter. All other values are observed again by the next collection.
+    /// pending if they are deltas of a counter. Others are dropped: the next collection observes their values again.
     ///
     /// # Errors
     /// Returns an error if the callback panicked. Values that it observed before the panic are exported.
@@ -256,8 +256,7 @@ impl Observable {
             let time = state.update(values, stream, now, is_complete);
             let accepted = sink(stream, &state.pending, is_overflowing);
             let is_kept = stream.point_kind == RISING_DELTA;
-            // If no delta was accepted, the period goes on, and the next collection exports the deltas with the same
-            // start.
+            // If there were deltas but none was accepted, the period goes on: the next collection uses the same start.
             if is_run && (!is_kept || accepted > 0 || state.pending.is_empty()) {
                 state.since = time;
             }

@@ -198,7 +198,7 @@ const MAX_MISUSES: usize = 200;
 
 /// State shared by all instruments of a provider: the exporters for which they measure, and the reported misuses.
 pub(super) struct MeterShared {
-    /// Settings of each exporter of metrics. An instrument has one storage for each.
+    /// Settings of each exporter of metrics.
     pub(super) readers: Vec<PeriodicReaderSettings>,
     pub(super) views: Vec<View>,
     pub(super) exemplars: ExemplarFilter,

@@ -85,7 +85,7 @@ impl Reservoir {
         context::without_offering(|| {
             let (span, _) = context::span_and_time();
             if span.is_none() && self.filter == context::IN_SAMPLED_SPAN {
-                // The thread is ending, so its stack of spans no longer exists.
+                // The thread's stack of spans is in use, or no longer exists because the thread is ending.
                 return;
             }
             let removed = Some(removed()).filter(|removed| removed.size() <= MAX_REMOVED_BYTES);
@@ -122,7 +122,7 @@ impl Reservoir {
     }
 }
 
-/// Decrements the number of measurements to skip. Returns false if it is 0.
+/// Decrements the number of measurements to skip, or returns false if the number is 0.
 #[inline(always)]
 fn skips(skip: &AtomicU64) -> bool {
     let left = skip.load(Ordering::Relaxed).checked_sub(1);
@@ -145,7 +145,7 @@ impl Sample {
 /// Draws a uniform sample from a sequence of unknown length.
 #[derive(Debug, Default)]
 struct Draw {
-    /// Number of accepted elements, at most the size of the sample.
+    /// For a sample of several elements: number of its places that are filled.
     filled: usize,
     /// For a sample of one element: number of the next accepted element. 0, the default, means the first.
     next: u64,

@@ -1,7 +1,7 @@
 //! The series of one stream: one metric of an instrument for one exporter. Their temporality decides how they are read.
 //!
-//! Cumulative series are read and kept. Delta series are taken, put back unless their export is confirmed, and
-//! forgotten when they are idle.
+//! Cumulative series are read and kept. The values of delta series are taken, and put back unless their export is
+//! confirmed. Idle delta series are forgotten.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -26,7 +26,7 @@ pub(super) struct MetricStorage {
 
 #[derive(Debug)]
 enum SeriesTable {
-    /// Series that every collection exports, with the sum since the start. A lookup needs no lock.
+    /// Series that every collection exports, with all measurements since their start. A lookup needs no lock.
     Cumulative(Table),
     /// Series whose measurements are exported once. Idle series are forgotten, which needs exclusive access to the
     /// table.
@@ -49,7 +49,7 @@ pub(super) struct PendingPoint {
 impl PendingPoint {
     /// Takes the value of a series, and keeps the series from being forgotten. Returns `None` if there is no value.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
-        // Bind under the table's lock, so that `forget_idle` does not run meanwhile. Later, it keeps bound series.
+        // Bind under the table's lock, so that `forget_idle` does not run meanwhile. Later, it keeps the bound series.
         let held = read(table);
         series.bind();
         drop(held);
@@ -152,7 +152,7 @@ impl MetricStorage {
         AttributeSet::new(pairs.iter().copied().filter(is_removed))
     }
 
-    /// Like [`bind`](Self::bind), for attributes whose keys are all kept.
+    /// Like [`bind`](Self::bind), for attributes whose keys are all kept. The caller must unbind the series.
     pub(super) fn bind_set(&self, attributes: AttributeSet) -> Arc<Series> {
         match &self.series {
             SeriesTable::Cumulative(table) | SeriesTable::Filtered(table) => {
@@ -219,7 +219,7 @@ impl BoundStream {
         self.series.update_reduced(bits, &|| self.removed.clone());
     }
 
-    /// Calls `aggregate`, which aggregates a measurement, and returns the index of its exemplar sample and its bits.
+    /// Makes a measurement: `aggregate` aggregates it, and returns the index of its exemplar sample and its bits.
     #[cfg(feature = "metrics")]
     pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> (usize, u64)) {
         let (sample, bits) = aggregate(&self.series.aggregator);

@@ -13,8 +13,8 @@ use crate::record::{
     PointKind,
 };
 
-/// One metric that one exporter sends for an instrument. If views select the instrument, each of them makes one stream
-/// per exporter; otherwise the instrument has one stream per exporter.
+/// One metric that one exporter sends for an instrument. Each view that selects the instrument makes one stream per
+/// exporter, or none if it drops the metric. Without such a view, the instrument has one stream per exporter.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     /// Index of the exporter among the exporters of metrics.

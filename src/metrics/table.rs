@@ -1,7 +1,7 @@
-//! The series of one instrument, one per set of attributes: a hash table that is read without a lock.
+//! The series of one stream, one per set of attributes: a hash table that is read without a lock.
 //!
-//! With shared access, the table only grows. Nodes are linked into chains and never change afterwards, so a lookup
-//! needs no lock; adding a series takes one. Only idle delta series are removed, with exclusive access to the whole
+//! With shared access, the table only grows: nodes are appended to chains and stay in their places. So a lookup needs
+//! no lock, but adding a series takes one. Only idle delta series are removed, with exclusive access to the whole
 //! table (`storage.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -22,7 +22,7 @@ const MAX_BUCKETS: usize = 1 << 16;
 /// How the series of a table aggregate their measurements, and which measurements they keep as exemplars.
 pub(super) type SeriesKind = (AggregationKind, ExemplarFilter);
 
-/// The series of one instrument. Nothing is allocated or freed while a lock is held, because an allocator that makes
+/// The series of one stream. Nothing is allocated or freed while a lock is held, because an allocator that makes
 /// measurements would deadlock.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -92,7 +92,7 @@ impl Buckets {
         self.find_unlike(pairs)
     }
 
-    /// Finds a series that does not follow the pattern: it has other keys, or the same keys in another order.
+    /// Finds the series if it or the pairs do not follow the pattern: other keys, or the same keys in another order.
     #[inline(never)]
     fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         let hash = self.pattern.hash_of_any(pairs);
@@ -227,7 +227,7 @@ impl Table {
             }
         };
         let mut all = lock(&self.all);
-        // Another thread may have added the series meanwhile, or its attributes were listed in another order.
+        // The series may exist: another thread may have added it, or `find` missed it because a key was given twice.
         if let Some(series) = self.find_set(attributes, request.hash) {
             return Ok(series);
         }
@@ -394,7 +394,7 @@ pub(super) struct Series {
     pub(super) aggregator: Aggregator,
     pub(super) reservoir: Reservoir,
     pub(super) hash: u64,
-    /// True if its attributes were listed in the order of the table's pattern.
+    /// True if its attributes were listed with the keys of the table's pattern, in the same order.
     pub(super) is_patterned: bool,
     /// Number of handles that are bound to the series. A bound series is not removed.
     bound: AtomicU32,

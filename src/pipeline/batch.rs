@@ -1,9 +1,9 @@
 //! Batching: chooses the records of the next request, and frames them as OTLP. Pure: no I/O, no clock.
 //!
 //! A request is a sequence of byte slices: framing (resource, scope, message headers) that is written here, and records
-//! that stay in the chunks in which they came through the queue. A record is copied only if the rest of its chunk goes
-//! into a later request, or if its request is divided. Records are grouped by resource and scope; within a scope they
-//! keep their order.
+//! that stay in the chunks in which they came through the queue. A record is copied only if not all of its chunk fits
+//! into the request, or if the request is divided. Records are grouped by resource and scope; within a scope they keep
+//! their order.
 //!
 //! ```text
 //! body():  [resource header, resource, scope header, scope] [records] [records] [scope header, scope] [records] …
@@ -62,8 +62,8 @@ pub(crate) struct Batch {
     /// The framing of the records: resources, scopes, and the headers of messages.
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
-    /// For a half of a divided batch, the chunks from which its records were copied. All halves share them. The flight
-    /// recorder keeps these chunks until the last half is settled, which is the half with the only reference.
+    /// For a half of a divided batch, the chunks of that batch, which all its halves share. The flight recorder keeps
+    /// these chunks until the last half is settled, that is, the half with the only reference that is left.
     copied_from: Option<Arc<VecDeque<Box<Chunk>>>>,
 }
 
@@ -90,7 +90,7 @@ struct Group {
     bytes: usize,
 }
 
-/// Framed records of one scope: `bytes[start..end]` of the chunk with this number.
+/// Framed records of one scope: the bytes `start..end` of the chunk at index `chunk`.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     chunk: usize,
@@ -120,7 +120,7 @@ impl Backlog {
         self.chunks.is_empty() && self.snapshot.is_empty()
     }
 
-    /// Returns how many records are in the flight recorder.
+    /// Returns how many of the records are in the flight recorder.
     pub(crate) fn recorded(&self) -> u64 {
         self.chunks.iter().filter(|chunk| chunk.is_recorded()).map(|chunk| contents(chunk).0).sum()
     }
@@ -136,8 +136,8 @@ impl Backlog {
         self.snapshot.drain(..).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// Takes as many records as one request may hold: the records have at most `usual_bytes` in total, and the request
-    /// has at most `max_bytes`. A single record may exceed both limits, up to the configured size of a request.
+    /// Takes the records of the next request: at most `usual_bytes` of records, and at most `max_bytes` with framing. A
+    /// single record may exceed both, up to the configured size. If the first records cannot be sent, takes only these.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
@@ -357,7 +357,7 @@ impl<'a> Plan<'a> {
         Self { groups: Vec::new(), resource, records: 0, max_records, room, first_room }
     }
 
-    /// Takes the records of a chunk that fit. Returns true if the whole chunk was taken.
+    /// Takes records of a chunk until one does not fit. Returns true if the whole chunk was taken.
     fn take(&mut self, number: usize, chunk: &mut Chunk) -> bool {
         while let Some(run) = chunk.runs().first() {
             let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));
@@ -365,7 +365,7 @@ impl<'a> Plan<'a> {
             let max_records = self.max_records - self.records;
             let mut fitting = chunk.fitting(run, max_records, self.room.saturating_sub(overhead));
             if fitting.0 == 0 && self.records == 0 {
-                // The first record exceeds the usual limit. Its frame becomes a request by itself.
+                // The first record exceeds the usual limit. If possible, its frame becomes a request by itself.
                 let alone = chunk.first_frame().0.min(max_records);
                 fitting = chunk.fitting(run, alone, self.first_room.saturating_sub(overhead));
             }

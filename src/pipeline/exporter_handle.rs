@@ -28,13 +28,13 @@ use crate::spool::{Recorder, Spool};
 use crate::transport::{Opener, Transport};
 use crate::{pipeline::problems::ProblemReporter, problem::ProblemHook, problem::ProblemKind};
 
-/// Bytes of a request besides its records and the resource: the headers of messages, rounded up.
+/// Bytes of the headers of the resource's and the scope's messages in a request, rounded up.
 const FRAME_BYTES: usize = 16;
 /// Largest frame of a metric. A larger metric gets several frames, because a request that is too large for the
 /// collector can only be divided between frames.
 const MAX_METRIC_FRAME_BYTES: usize = 64 << 10;
 
-/// Slots of the flight recorder, per signal, in addition to a full queue: for 32 chunks that are open or being sent.
+/// Slots of the flight recorder, per signal, besides those of a full queue: for 32 chunks that are open or being sent.
 const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
 /// Time after which callers give up on a worker thread that has not begun to run. See [`WorkerStart`].
@@ -63,7 +63,7 @@ pub(crate) struct ExporterSpec {
 }
 
 impl ExporterSpec {
-    /// Returns the size of the largest record that this exporter can ever send.
+    /// Returns the size above which a record can never be sent by this exporter.
     pub(crate) fn largest_record(&self) -> usize {
         self.batch.bytes.saturating_sub((self.resource)().len() + FRAME_BYTES).min(self.queue.bytes)
     }
@@ -193,8 +193,8 @@ pub(crate) struct ExporterHandle {
 impl ExporterHandle {
     /// Starts the exporter's thread, unless callers drive its worker.
     ///
-    /// If the spool could not be opened, the exporter starts without it: in a forked child, a missing spool must not
-    /// cause a loss of records.
+    /// If the spool could not be opened, the exporter starts without it, so that a forked child loses no records. For
+    /// other processes, [`Prepared::with_spool`] has returned the error before.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be spawned.
@@ -346,7 +346,7 @@ impl ExporterHandle {
         self.recorder.iter().for_each(|recorder| recorder.abandon());
     }
 
-    /// Enqueues one frame that counts as `records` records, if the exporter takes their signal. See [`Queue::enqueue`].
+    /// Calls [`Queue::enqueue`] for the frame's signal. Returns true if the exporter does not take the signal.
     #[inline]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize, wait: &Wait) -> bool {
         let queue = self.queues[scope.signal as usize].as_ref();
@@ -405,7 +405,7 @@ impl ExporterHandle {
     }
 
     /// Returns the goal of callers that drive the worker: they stop when the channel `reached` receives a message or is
-    /// disconnected.
+    /// disconnected. `None` if the worker has a thread.
     pub(crate) fn goal(&self, reached: &Receiver<()>) -> Option<Goal<'_>> {
         Some(Goal { worker: self.manual()?, reached: reached.clone() })
     }
@@ -449,8 +449,8 @@ impl ExporterHandle {
         self.counters.are_closed()
     }
 
-    /// Closes the counters: unsettled records are counted as spooled if the flight recorder has them, otherwise as
-    /// dropped by the shutdown.
+    /// Closes the counters: unsettled records are counted as spooled if the flight recorder has all of them, otherwise
+    /// as dropped by the shutdown.
     pub(crate) fn finish_stop(&self) {
         self.counters.close(has_all(self.recorder.as_ref()), || accepted(&self.queues));
     }

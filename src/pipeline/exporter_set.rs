@@ -27,12 +27,12 @@ const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 /// A forked child starts its own exporters at its first record. The parent sends the records that the child inherited.
 pub(crate) struct ExporterSet {
     spec: Arc<ProviderSpec>,
-    /// For each signal, the size of the largest record that any exporter can send.
+    /// For each signal, the size of the largest record that any exporter can send; `None` if none takes the signal.
     largest_record: [Option<usize>; Signal::COUNT],
-    /// Lowest severity number that at least one exporter takes.
+    /// Lowest severity number that at least one exporter takes; `u8::MAX` if none takes logs.
     min_severity: u8,
     handles: PerProcess<Vec<ExporterHandle>>,
-    /// True after a stop. A forked child inherits the flag: a child of a stopped program starts nothing.
+    /// True once a stop has begun. A forked child inherits the flag: a child of a stopped program starts nothing.
     stopped: AtomicBool,
 }
 
@@ -179,7 +179,7 @@ impl ExporterSet {
         }
     }
 
-    /// Starts the exporters of a forked child that has records to send.
+    /// Starts the exporters of a forked child at its first measurement.
     pub(crate) fn start_in_child(&self) {
         // A record that an instrumented allocator emits during the start must not start the exporters again.
         if self.suppression() != Suppression::Uncounted {
@@ -187,7 +187,7 @@ impl ExporterSet {
         }
     }
 
-    /// Enqueues a framed log record for every exporter whose level includes it. Counts it as filtered for the others.
+    /// Enqueues a log record for exporters whose level includes it. Counts it as filtered for others that take logs.
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
@@ -205,13 +205,13 @@ impl ExporterSet {
         handles.iter().for_each(|handle| handle.count_if_filtered(severity));
     }
 
-    /// Counts a span that cannot be sent.
+    /// Counts a span as not enqueued, for each exporter that takes spans.
     pub(crate) fn count_span_not_enqueued(&self, reason: NotEnqueuedReason) {
         self.takers(|filter| filter.takes(Signal::Traces))
             .for_each(|handle| handle.count_not_enqueued(Signal::Traces, reason, 1));
     }
 
-    /// Counts a log record that cannot be sent.
+    /// Counts a log record as not enqueued, for each exporter whose level includes it.
     pub(crate) fn count_log_not_enqueued(&self, severity: Severity, reason: NotEnqueuedReason) {
         self.takers(|filter| filter.takes_log(severity))
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
@@ -259,8 +259,8 @@ impl ExporterSet {
         self.running().iter().map(ExporterHandle::ledger).collect()
     }
 
-    /// Rejects further records and lets the workers send the accepted ones until the deadline. Returns false if a stop
-    /// was begun before.
+    /// Rejects further records and lets the workers send the accepted ones until the deadline. If a stop was begun
+    /// before, only returns false.
     fn start_stop(&self, deadline: Instant) -> bool {
         // Under the fork lock: a child's exporters are started before the stop or not at all.
         let is_first = !process::with_fork_lock(|| self.stopped.swap(true, Ordering::SeqCst));
@@ -338,7 +338,7 @@ impl ExporterSet {
         enqueue_to_each(self.handles(), scope, frame, points as usize, None, &takes);
     }
 
-    /// Counts data points that cannot be sent.
+    /// Counts data points as not enqueued, for each exporter that takes metrics.
     pub(crate) fn count_points_not_enqueued(&self, points: u64, reason: NotEnqueuedReason) {
         self.takers(|filter| filter.takes(Signal::Metrics))
             .for_each(|handle| handle.count_not_enqueued(Signal::Metrics, reason, points));
@@ -347,8 +347,8 @@ impl ExporterSet {
 
 /// Enqueues a frame of `records` records for each exporter that takes it, first for the exporters with room.
 ///
-/// A caller that has to wait waits for all full exporters at the same time, from `since` on: their timeouts do not add
-/// up.
+/// A caller waits for all full exporters at the same time, from `since` on (now, if `None`), so that their timeouts do
+/// not add up.
 #[inline(never)]
 fn enqueue_to_each(
     handles: &[ExporterHandle],
@@ -375,7 +375,7 @@ fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity:
     enqueue_to_each(handles, scope, frame, 1, None, &|filter| filter.takes_log(severity));
 }
 
-/// Makes every exporter of these sets send the records accepted before the call, all at the same time.
+/// Makes all exporters of these sets, at the same time, send the records accepted before the call.
 pub(crate) fn flush(exporter_sets: &[&ExporterSet], deadline: Instant) -> FlushOutcome {
     let handles: Vec<_> = exporter_sets.iter().flat_map(|exporters| exporters.running()).collect();
     // An exporter's own thread would wait for itself.
@@ -388,8 +388,8 @@ pub(crate) fn flush(exporter_sets: &[&ExporterSet], deadline: Instant) -> FlushO
 
 /// Drives the exporters that have no thread: does their due work on this thread, and begins nothing after `until`.
 ///
-/// Returns the time at which more work will be due. `first` selects the exporter to begin with. The caller changes
-/// `first` with each call, so that a slow exporter cannot starve the others.
+/// Returns the time at which more work may be due, if known. `first` selects the exporter to begin with. The caller
+/// changes `first` with each call, so that a slow exporter cannot starve the others.
 pub(crate) fn pump(exporter_sets: &[&ExporterSet], first: usize, until: Instant) -> Option<Instant> {
     // A worker on this thread has called code of the program, which calls `pump`. So this thread already drives that
     // worker.
@@ -445,7 +445,7 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     late.iter().for_each(|handle| handle.cut_attempt());
 }
 
-/// Closes the counters of all exporters that end by the deadline, and returns the others.
+/// Closes the counters of all exporters that end by the deadline, and returns those that do not end.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
     let running = || exporter_sets.iter().flat_map(|exporters| exporters.running());
     // Do not wait again for a worker that an earlier stop has given up.
@@ -458,7 +458,7 @@ fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'
 
 /// Returns the deadline of a budget that begins now.
 pub(crate) fn deadline(budget: Duration) -> Instant {
-    // Clamp budgets that `Instant` cannot represent.
+    // Clamp the budget to a year: adding a longer time to an `Instant` could overflow.
     let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
     clock::now() + budget
 }

@@ -286,7 +286,7 @@ pub struct Dropped {
     /// The batch could not be delivered within [`give_up_after`](crate::Exporter::give_up_after).
     pub gave_up: u64,
     /// Too large for the collector even alone in a request, or larger than
-    /// [`batch_bytes`](crate::Exporter::batch_bytes) together with their scope.
+    /// [`batch_bytes`](crate::Exporter::batch_bytes) together with their resource and scope.
     pub too_large: u64,
     /// Not delivered before the end of the shutdown, which ends early if the collector cannot be reached.
     pub shutdown: u64,
@@ -310,7 +310,7 @@ impl Dropped {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct NotEnqueued {
-    /// The queue was full, and the caller did not wait, or waited until the block timeout without getting room.
+    /// The queue was full, and the caller did not wait, or gave up waiting.
     pub queue_full: u64,
     /// Larger than the maximum size of a request or of the queue.
     pub too_large: u64,

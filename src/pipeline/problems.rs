@@ -56,7 +56,7 @@ pub(crate) struct ProblemReporter {
     held: Mutex<Vec<Problem>>,
     /// True while all problems are held back.
     holds_back: AtomicBool,
-    /// For each signal, true after a report that the collector does not accept the signal.
+    /// For each signal, true after a report that the collector does not accept it, until the collector accepts it.
     not_taken: [AtomicBool; Signal::COUNT],
 }
 
@@ -125,8 +125,8 @@ impl ProblemReporter {
         self.pass_on(Problem { is_unaccounted, ..problem });
     }
 
-    /// Reports that the collector does not accept a signal. Does so only once, because the cause is a setting, which
-    /// does not change.
+    /// Reports that the collector does not accept a signal. Does so only once until [`note_taken`](Self::note_taken),
+    /// because the cause is a setting.
     pub(crate) fn report_not_taken(&self, signal: Signal, reason: &str) {
         if !self.not_taken[signal as usize].swap(true, Ordering::Relaxed) {
             let name = signal.name();

@@ -2,7 +2,7 @@
 //! clock.
 //!
 //! Delays follow exponential back-off with full jitter. If the server names a delay (`Retry-After`, `RetryInfo`), the
-//! longer of the two delays applies. After the first attempt, the server's delay applies in any case.
+//! longer of the two delays applies. After the first attempt only, the server's delay applies even if it is shorter.
 //!
 //! This module does not decide which answers of a collector may be retried: the transport turns each answer into a
 //! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/response/mod.rs`, and that of gRPC
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::config::RetrySettings;
 use crate::transport::Verdict;
 
-/// Pause of an exporter after its proxy refused it (407). Each consecutive refusal doubles the pause, up to
+/// First pause of an exporter whose proxy refused it (407). Each consecutive refusal doubles the pause, up to
 /// [`MAX_PROXY_PAUSE`].
 const FIRST_PROXY_PAUSE: Duration = Duration::from_secs(60);
 /// Longest pause after a refusal by the proxy.
@@ -22,7 +22,7 @@ pub(super) const MAX_PROXY_PAUSE: Duration = Duration::from_secs(600);
 /// The worker's next step with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// The collector has the batch, but rejected this number of its records.
+    /// The collector has accepted the batch, except for this number of rejected records, which may be 0.
     Done { rejected: u64 },
     /// Send the same batch again after a pause.
     TryAgain(Pause),
@@ -71,12 +71,12 @@ pub(crate) struct Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct ProxyPause {
     until: Option<Instant>,
-    /// Length of the last pause, or zero once an attempt has shown that the proxy lets the exporter through.
+    /// Length of the last pause; zero before the first, and once an attempt shows that the proxy lets requests through.
     length: Duration,
 }
 
 impl ProxyPause {
-    /// Begins a pause if an attempt ended with a refusal by the proxy.
+    /// Begins a pause if the proxy refused an attempt. Resets the length if the proxy let the attempt through.
     pub(crate) fn note(&mut self, verdict: &Verdict, now: Instant) {
         match verdict {
             Verdict::ProxyRefused { .. } => {
@@ -131,8 +131,8 @@ pub(crate) fn next_step(
     }
     match pause.time < left {
         true => NextStep::TryAgain(pause),
-        // The server's pause outlasts the batch. Giving up now would let the next batch be sent at once, against the
-        // server's wish, so the batch waits for its remaining time.
+        // The server's or the proxy's pause outlasts the batch. The batch waits for its remaining time, and one last
+        // attempt follows.
         false if pause.by_server => NextStep::TryAgain(Pause { time: left, is_last: true, ..pause }),
         false => NextStep::GiveUp(pause),
     }

@@ -75,7 +75,7 @@ impl Throttle {
 pub(crate) struct FairShare {
     spent: [Duration; COUNT],
     was_due: [bool; COUNT],
-    /// Least time that any due signal has used. A signal that was not due for a while starts with this value, so that
+    /// Least time that any due signal has used. A signal that was not due for a while is raised to this value, so that
     /// it cannot claim the time that it did not use.
     least: Duration,
 }

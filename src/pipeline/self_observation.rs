@@ -126,8 +126,8 @@ fn observer(meter: &Meter, number: usize, exporter: Exporter) -> Observer {
     })
 }
 
-/// Registers the metrics whose values are read from the ledger. The metrics have no values once the exporter sets are
-/// dropped. `live` returns the number of open sampled spans.
+/// Registers the metrics whose values are read from the ledger, and those of [`SpanCounts`]. They do not keep the
+/// exporter sets alive. `live` returns the number of open sampled spans.
 pub(crate) fn observe(
     exporter_sets: &[Weak<ExporterSet>],
     meter: &Meter,

@@ -95,7 +95,7 @@ impl<'a> Der<'a> {
     }
 }
 
-/// Returns the common name, or the organization if the certificate has no common name.
+/// Returns the common name of a subject or issuer, or the organization if there is no common name.
 fn name(distinguished: &[u8]) -> Option<String> {
     let part = |wanted: &[u8]| {
         let mut sets = Der(distinguished).filter(|(tag, _)| *tag == SET);
@@ -108,7 +108,7 @@ fn name(distinguished: &[u8]) -> Option<String> {
     part(COMMON_NAME).or_else(|| part(ORGANIZATION)).filter(|name| !name.is_empty())
 }
 
-/// Returns the first alternative name, for a certificate without a subject.
+/// Returns the first DNS name of the alternative names, for a certificate without a named subject.
 fn first_host(mut rest: Der<'_>) -> Option<String> {
     let (_, extensions) = rest.find(|(tag, _)| *tag == EXTENSIONS)?;
     let names = Der(Der(extensions).expect(SEQUENCE)?).find_map(|(_, extension)| {

@@ -34,8 +34,8 @@ const MAX_BUDGET: Duration = Duration::from_secs(3600);
 ///
 /// All endpoints are probed at the same time, each within the budget. Behind a proxy they are probed one after the
 /// other, and the first failure to reach the collector is the result for all further endpoints, so that a wrong
-/// password is sent only once. Console exporters have no endpoints. The function blocks until the last endpoint has
-/// answered or the budget is used up. It never fails: problems are in the report.
+/// password is sent only once. Console and file exporters have no endpoints. The function blocks until the last
+/// endpoint has answered or the budget is used up. It never fails: problems are in the report.
 ///
 /// ```
 /// use std::time::Duration;
@@ -142,7 +142,7 @@ impl EndpointReport {
         self.failure().is_none()
     }
 
-    /// Returns the failed stage.
+    /// Returns the failed stage, if there is one.
     pub fn failure(&self) -> Option<&Stage> {
         self.stages.iter().find(|stage| matches!(stage.outcome, Outcome::Failed { .. }))
     }

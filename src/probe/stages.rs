@@ -33,7 +33,7 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter<T>(&self, request: &ProbeRequest<T>, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // `Closed` is never reported: a success has reached every stage, and any other result has its own failure.
+        // This `Closed` is never reported: only a success has no failure, and a success has reached every stage.
         let failure = request.result.as_ref().err().unwrap_or(&ProbeFailure::Closed);
         let Some(at) = timeline.resolved else {
             let who = match &self.proxy {
@@ -195,7 +195,7 @@ pub(super) fn probe_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut
         return stages.fail(StageKind::Http2, request.ended, problem, failure.is_final());
     }
     stages.pass(StageKind::Http2, request.ended, "speaks HTTP/2");
-    // A collector may accept one signal and not another.
+    // A collector may accept one signal and not another, so each one is tried.
     let signals = target.endpoint.signals.iter();
     let replies: Result<Vec<_>, _> = signals
         .map(|signal| caller.try_export(*signal, target.deadline).map(|reply| (*signal, reply)))

@@ -83,7 +83,7 @@ mod signals {
     /// Blocks all signals of this thread except the synchronous ones.
     pub(super) fn block() -> Blocked {
         let (mut all, mut before) = (Set([0; 16]), Set([0; 16]));
-        // SAFETY: both sets are as large as the C library's and outlive the calls, which keep no pointer to them.
+        // SAFETY: both sets are at least as large as the C library's. They outlive the calls, which keep no pointer.
         let is_blocked = unsafe {
             sigfillset(&raw mut all) == 0
                 && SYNCHRONOUS.iter().all(|signal| sigdelset(&raw mut all, *signal) == 0)

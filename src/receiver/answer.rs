@@ -11,8 +11,8 @@ use crate::record::wire::encode_field;
 /// [`Receiver::always`](super::Receiver::always). An answer begins with one of the constructors and is refined by the
 /// methods. A method that has no meaning for the answer (such as a header on [`Answer::hang`]) has no effect.
 ///
-/// The same answer works over both protocols and has the same effect on the connection. Over gRPC, the head is the
-/// header block of the response, the body is its message, and the status is translated to a gRPC code, which
+/// The same answer works over both protocols and usually has the same effect on the connection. Over gRPC, the head is
+/// the header block of the response, the body is its message, and the status is translated to a gRPC code, which
 /// [`Answer::grpc`] sets directly:
 ///
 /// | HTTP status | gRPC code |
@@ -29,7 +29,7 @@ use crate::record::wire::encode_field;
 /// | others | 2 `UNKNOWN` |
 ///
 /// The records of a request that is answered with a 2xx status count as accepted, even if the answer is not delivered
-/// completely. No other answer changes the counts of records.
+/// completely, except those that [`Answer::partial`] rejects. No other answer changes the counts of records.
 ///
 /// ```
 /// use std::time::Duration;
@@ -206,7 +206,7 @@ impl Answer {
         Self::without_status(DeliveryMode::Garbage(bytes.into()))
     }
 
-    /// Adds a header field. The field replaces a field of the receiver (`content-type`, `content-length`).
+    /// Adds a header field. It replaces a field of the same name that the receiver would send, such as `content-type`.
     ///
     /// Over gRPC, the field is metadata: in the headers of a success, in the trailers of an error. Fields that only
     /// concern HTTP/1 (`connection`, `content-encoding`, `content-length`, `retry-after`, `transfer-encoding`) are left

@@ -223,7 +223,7 @@ impl Builder {
     /// Starts the receiver.
     ///
     /// # Errors
-    /// Returns an error if an address cannot be resolved or is in use, or if no thread can be started.
+    /// Returns an error if an address cannot be resolved or used, a socket cannot be created, or no thread can start.
     pub fn start(self) -> io::Result<Receiver> {
         let http = TcpListener::bind(self.address?.as_slice())?;
         let grpc = TcpListener::bind(self.grpc_address?.as_slice())?;

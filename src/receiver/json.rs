@@ -118,7 +118,7 @@ impl Value<'_> {
     fn delimited<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         self.key(WireType::LengthDelimited);
         let start = self.out.len();
-        // The length is inserted afterwards: the converter sees the content only once.
+        // The length is known only after the content is written, so it is inserted then.
         write(self.out)?;
         insert_length(start, self.out);
         Ok(())

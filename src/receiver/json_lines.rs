@@ -109,7 +109,7 @@ fn write_lines<R>(
 ) -> io::Result<()> {
     for records in records.chunks(MAX_LINE_RECORDS) {
         let mut line = Vec::new();
-        // The decoder limits the nesting of records to the depth that can be written, so this does not fail.
+        // The decoder limits the nesting of records to the depth that can be written, so `write_json` does not fail.
         if write_json(&mut line, signal, &encode(records)).is_ok() {
             line.push(b'\n');
             out.write_all(&line)?;

@@ -1,4 +1,4 @@
-//! Accepts connections, starts a thread for each, and closes all of them at the stop.
+//! Accepts connections, starts a thread for each, and closes all connections at the stop.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -65,7 +65,7 @@ impl Listener {
     /// Listens on a Unix socket. A socket that a dead program left at the path is replaced.
     ///
     /// # Errors
-    /// Returns an error with the path.
+    /// Returns an error that names the path if the socket cannot be created, or no thread can be started.
     pub(super) fn start_unix(path: PathBuf, shared: Arc<Shared>, serve: impl Serve) -> io::Result<Self> {
         let shown = path.display().to_string();
         Self::bind_unix(path, shared, serve)

@@ -228,7 +228,7 @@ impl Receiver {
 
     /// Returns all kept requests, including refused ones, in the order in which they were counted.
     ///
-    /// Requests with a malformed head or a truncated body are not counted.
+    /// Requests whose head is malformed or too long, or whose body is truncated, are not counted.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.shared.read(|state| state.store.requests())
     }

@@ -118,8 +118,8 @@ macro_rules! received {
                 ReceivedValue::find(&self.resource.attributes, key)
             }
 
-            /// Returns the approximate memory of the record. Its resource and scope are included unless `last` shares
-            /// them, as successive records usually do.
+            /// Returns the approximate memory of the record. Its resource and scope are included unless the record
+            /// before it, `last`, shares them, as successive records usually do.
             #[doc(hidden)]
             pub fn memory_bytes_after(&self, last: Option<&Self>) -> usize {
                 let record = size_of::<$type>() + message::Value::heap_bytes(&*self.$message);

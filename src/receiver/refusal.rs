@@ -63,8 +63,7 @@ pub struct RefusedRequest {
     pub status: u16,
     /// Message to the client.
     pub message: String,
-    /// The request, as far as it was read; `None` if its head is malformed or too long, or if there was no memory for
-    /// it.
+    /// The request, as far as it was read; `None` if its head could not be read, or if there was no memory for it.
     pub request: Option<ReceivedRequest>,
 }
 

@@ -136,7 +136,7 @@ impl Open {
         self.stages[stage as usize] > 0
     }
 
-    /// Returns when another connection may replace this one, if it is idle.
+    /// Returns when another connection may replace this one. The caller checks that this one is idle.
     fn replaceable_from(&self) -> Instant {
         self.since + if self.has(Stage::Answering) { ANSWER_GRACE } else { READ_GRACE }
     }
@@ -216,7 +216,7 @@ impl Shared {
         reached(&state)
     }
 
-    /// Waits for `time`. Returns false if the receiver was stopped.
+    /// Waits for `time`. Returns false if the receiver was stopped, which ends the wait.
     pub(super) fn rest(&self, time: Duration) -> bool {
         !self.wait_until(time, |state| state.stopped)
     }

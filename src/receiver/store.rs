@@ -69,7 +69,7 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// Creates the description of a request. The fields about its body are set later.
+    /// Creates the description of a request. The fields about its signal, body and answer are set later.
     pub(super) fn new(
         connection: u64,
         protocol: Protocol,
@@ -131,7 +131,7 @@ pub struct Batch {
     pub request: ReceivedRequest,
     /// All records, accepted or not. The batch derefs to them: `batch.spans`.
     pub records: Records,
-    /// Number of records that the answer accepts, counted from the first. [`Batch::record_count`] returns the number
+    /// Number of records that the answer accepts, which are the first ones. [`Batch::record_count`] returns the number
     /// of all records.
     pub accepted: usize,
     /// Reserved memory, which all clones share and the last one releases.

@@ -15,7 +15,7 @@ const LATE_READS: u32 = if cfg!(windows) { 1 } else { 128 };
 /// First byte of a TLS handshake.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Reads from a socket until a deadline for all reads together, so that a client gains nothing by sending single bytes.
+/// Reads from a socket until a deadline for all reads together, so that a client gains no time by sending single bytes.
 pub(super) struct Wire<'a> {
     socket: &'a TcpStream,
     /// `None` for no deadline.
@@ -62,7 +62,7 @@ impl<'a> Wire<'a> {
         }
         self.arm()?;
         let Some(held) = &mut self.held_back else { return self.socket.read(buffer) };
-        // The held-back byte was already returned by the last read, so it is only taken out of the kernel's buffer.
+        // The previous read has already returned the held-back byte, so it is only taken out of the kernel's buffer.
         if *held {
             self.socket.read_exact(&mut [0])?;
             *held = false;

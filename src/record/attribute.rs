@@ -20,7 +20,7 @@ pub(crate) struct Attribute<'a> {
     body_len: usize,
 }
 
-/// Maximum number of characters of a string, and of bytes of a byte value.
+/// Maximum number of characters of a string, and of bytes of a byte value; `None` without a limit.
 type Longest = Option<usize>;
 
 impl<'a> Attribute<'a> {
@@ -96,7 +96,7 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// Minimum size of an attribute that the fast path does not write. In smaller attributes, each length takes one byte.
+/// The fast path writes only attributes that are smaller than this: in these, each length takes one byte.
 pub(super) const SHORT: usize = 0x80;
 
 /// A value that is written on the fast path.
@@ -117,7 +117,7 @@ impl ShortValue for &str {
 
     #[inline(always)]
     fn write(self, _: usize, out: &mut [u8]) {
-        // The four bytes as one number. Both lengths are below 0x80, so no byte overflows into the next one.
+        // The tags and lengths in front of the text, as one number. Both lengths are below 0x80, so no byte overflows.
         const FIXED: u32 = u32::from_le_bytes([key_value::value, 2, tag::string_value, 0]);
         put(out, 0, (self.len() as u32).wrapping_mul(0x0100_0100).wrapping_add(FIXED).to_le_bytes());
         if let Some(place) = out.get_mut(4..4 + self.len()) {
@@ -188,7 +188,7 @@ impl ShortValue for f64 {
     }
 }
 
-/// Writes bytes at a position of a window.
+/// Writes bytes at a position, or nothing if they do not fit.
 #[inline(always)]
 fn put<const COUNT: usize>(out: &mut [u8], at: usize, bytes: [u8; COUNT]) {
     if let Some(place) = out.get_mut(at..at + COUNT).and_then(|place| place.first_chunk_mut()) {
@@ -274,7 +274,7 @@ fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
     Some((usize::try_from(length).ok()?, bytes))
 }
 
-/// A length above every limit, small enough that a few of them can be added without overflow.
+/// A length above every limit, small enough that the sum of a few such lengths does not overflow.
 const TOO_LONG: usize = usize::MAX / 16;
 
 /// Returns whether a value is nested deeper than decoders accept.
@@ -291,8 +291,8 @@ fn shallow(value: &Value<'_>, depth: usize) -> bool {
     }
 }
 
-/// Returns the size of the `AnyValue` message itself. In a oneof, zero values are written as well, since they show
-/// the kind of the value. Always inlined: a call would cost as much as the computation.
+/// Returns the size of the `AnyValue` message itself. Zero and empty values are written as well, because the field
+/// shows the kind of the value. Always inlined: a call would cost as much as the computation.
 #[inline(always)]
 fn value_len(value: &Value<'_>, longest: Longest) -> usize {
     match value {
@@ -379,7 +379,7 @@ fn last_of_each_key<'s, 'a>(
 #[inline]
 fn cut(text: &str, longest: Longest) -> &str {
     match longest {
-        // Only these texts are searched: a text has at most as many characters as bytes.
+        // A text has at most as many characters as bytes, so a shorter text is not searched.
         Some(characters) if text.len() > characters => match text.char_indices().nth(characters) {
             Some((end, _)) => &text[..end],
             None => text,

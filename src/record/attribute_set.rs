@@ -1,8 +1,8 @@
 //! The identity of a metric series: a canonical set of attributes, encoded once.
 //!
 //! A series is looked up for every measurement, so the attributes of the measurement are hashed and compared with a set
-//! without being encoded: keys and strings of up to 16 bytes as two words, numbers by their bits. The hash of a set is
-//! the sum of the hashes of its attributes, so the order of the attributes does not matter.
+//! without being encoded: keys and strings of up to 16 bytes as two words, numbers by their bits. Only bytes, arrays
+//! and maps are encoded. The hash of a set is the sum of the hashes of its attributes, so their order does not matter.
 
 mod pattern;
 
@@ -17,8 +17,8 @@ use super::buffer::Writer;
 use super::schema::tag::AnyValue as tag;
 use super::wire::decode_varint;
 
-/// Maximum size of a set, equal to that of a request. An attribute that would exceed it could not be sent, and is left
-/// out.
+/// Maximum size of a set, equal to that of a request. A larger set could not be sent, so an attribute with which the
+/// set would be larger is left out.
 const MAX_SET_BYTES: usize = 64 << 20;
 /// Placeholder in the stored bytes for the tag under which a set is written.
 const ANY_TAG: u8 = 0;
@@ -116,7 +116,7 @@ impl AttributeSet {
 
     #[cold]
     fn equals_in_any_order(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // The stored keys are distinct. If each matches a pair and the counts agree, the match is one-to-one.
+        // The stored keys are distinct, so each entry matches another pair. With equal counts, each pair has an entry.
         let count = pairs.iter().filter(|(key, value)| is_sendable(key, value)).count();
         let has_match = |entry: &Entry| pairs.iter().any(|pair| self.is_pair(entry, pair));
         count == self.len() && self.entries.iter().all(has_match)
@@ -226,7 +226,7 @@ fn bits(body: &[u8]) -> u64 {
     }
 }
 
-/// Returns the tag and the bits of a number or a boolean.
+/// Returns the tag and the bits of a number or a boolean; `None` for other values.
 #[inline]
 fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
     match value {
@@ -248,7 +248,7 @@ fn varint_len(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1
 }
 
-/// Encodes a value that is not nested too deeply as an `AnyValue` message.
+/// Encodes a value as an `AnyValue` message. Returns no bytes if the value is nested too deeply.
 #[cold]
 fn encode(value: &Value<'_>) -> Vec<u8> {
     let set = AttributeSet::new([("value", *value)]);
@@ -285,7 +285,7 @@ const SHORT: usize = 16;
 /// Multipliers of the hash: odd, with about as many ones as zeros.
 const SPREAD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xa076_1d64_78bd_642f];
 
-/// A part of the bytes of a set, with a copy as two words if it is short.
+/// A part of the bytes of a set or a pattern, with a copy as two words if it is short.
 #[derive(Debug, Clone, Copy)]
 struct Text {
     start: usize,
@@ -301,7 +301,7 @@ impl Text {
         Self { start: range.start, len: range.len(), words: words(&bytes[range]) }
     }
 
-    /// Returns whether this part equals `text`. `bytes` are the bytes of the set.
+    /// Returns whether this part equals `text`. `bytes` are the bytes of the set or the pattern.
     #[inline]
     fn is(&self, text: &[u8], bytes: &[u8]) -> bool {
         if self.len != text.len() {

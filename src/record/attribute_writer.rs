@@ -1,8 +1,8 @@
 //! Writes attributes into the bytes of a record as they are set, each key once.
 //!
 //! Most attributes take the fast path, [`put_short`](AttributeWriter::put_short): the [`KeyFilter`] (a Bloom filter)
-//! shows that the key is new, and all lengths fit into one byte. Otherwise the writer searches the existing fields. If
-//! the key is set again, the old field is removed and the new one is appended.
+//! shows that the key is new, and all lengths fit into one byte. If the key may not be new, the writer searches the
+//! existing fields. If the key is set again, the old field is removed and the new one is appended.
 
 #[cfg(any(feature = "log", feature = "tracing"))]
 mod encoded;
@@ -94,7 +94,6 @@ impl Fields {
         Self { seen: KeyFilter::ALL, more, counted: self.seen, ..*self }
     }
 
-    /// Returns the number of attributes.
     fn count(&self) -> u32 {
         self.seen.count().wrapping_add(self.more)
     }
@@ -176,7 +175,7 @@ impl AttributeWriter {
         self.tasks = self.tasks & !COPY | if is_copied { COPY } else { 0 };
     }
 
-    /// Sets an attribute of the open sub-message, if there is one, or of the record.
+    /// Sets an attribute of the open sub-message or, if there is none, of the record.
     // Where this is inlined, the kind of the value is known, and the bit of a literal key is a constant.
     #[inline(always)]
     pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
@@ -195,7 +194,7 @@ impl AttributeWriter {
     }
 
     /// Sets an attribute like [`put_hashed`](Self::put_hashed), with the fast path inlined at the call site. The record
-    /// must have no `tasks`: then no sub-message is open, and `tag` is the tag of the record's attributes.
+    /// must have no `tasks`, so that no sub-message is open. `tag` must be the tag of the record's attributes.
     ///
     /// With a literal key the compiler folds all lengths and copies the key by constant stores.
     #[inline(always)]
@@ -254,8 +253,8 @@ impl AttributeWriter {
         }
     }
 
-    /// Writes an attribute whose key is new and whose lengths fit into one byte (the fast path). Otherwise returns
-    /// false.
+    /// The fast path: writes the attribute if its key is new, its lengths fit into one byte, and the storage need not
+    /// grow. Otherwise returns false.
     #[inline(always)]
     fn put_short(&mut self, tag: u8, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let Some(value_len) = short_value_len(key, value) else { return false };
@@ -336,7 +335,7 @@ impl AttributeWriter {
         self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, outer });
     }
 
-    /// Sets an attribute of the open sub-message.
+    /// Sets an attribute of the open sub-message, if there is one.
     #[inline(always)]
     pub(super) fn set_in_sub_message(&mut self, key: &str, value: Value<'_>) {
         if self.sub_message.is_some() {
@@ -396,7 +395,8 @@ impl AttributeWriter {
         self.remove(|field| field[0] == tag);
     }
 
-    /// Replaces or appends the record's field with this tag, and returns its end. An empty value removes the field.
+    /// Replaces or appends the record's field with this tag; an empty value removes the field. Returns the end of the
+    /// field, or `None` if it was removed or the record outgrows its limit.
     pub(super) fn replace_field(&mut self, tag: u8, value: &[u8]) -> Option<usize> {
         self.close_sub_message();
         match self.buffer.find_field(self.fields.start as usize, |field| field[0] == tag) {

@@ -20,7 +20,7 @@ const NOT_COPIED: u32 = u32::MAX;
 pub(crate) struct Buffer {
     storage: Vec<u8>,
     len: usize,
-    /// Maximum length. A longer record can never be sent: its growth stops, and it is dropped when it ends.
+    /// Maximum of `len`. A longer record can never be sent: its growth stops, and it is dropped when it ends.
     max_len: usize,
     outgrown: bool,
     /// End of the bytes that equal the copy; [`NOT_COPIED`] if bytes before it have changed or moved since.
@@ -71,7 +71,7 @@ impl Buffer {
         self.storage.get(from..self.len).unwrap_or_default()
     }
 
-    /// Returns bytes of the storage from this position on, including bytes that are not written yet.
+    /// Returns `COUNT` bytes from this position on, including unwritten ones; `None` if the storage ends earlier.
     #[inline]
     pub(crate) fn storage_from<const COUNT: usize>(&self, from: usize) -> Option<&[u8; COUNT]> {
         self.storage.get(from..)?.first_chunk()
@@ -89,7 +89,7 @@ impl Buffer {
     }
 
     /// Returns the bytes that are new since the last copy, and their count. In the array, other bytes may follow them.
-    /// `None` if there are more than `ROOM`, or if earlier bytes have changed.
+    /// `None` if more than `ROOM` bytes are new, earlier bytes have changed, or the storage ends within the array.
     #[inline(always)]
     pub(super) fn new_bytes<const ROOM: usize>(&self) -> Option<(&[u8; ROOM], u32)> {
         let from = self.copied_to as usize;
@@ -156,7 +156,7 @@ impl Buffer {
             (self.outgrown, self.copied_to) = (true, NOT_COPIED);
             return false;
         }
-        // Small buffers double. A large value gets an eighth more than it needs.
+        // Small buffers double. A large buffer gets an eighth more than is needed.
         let roomy = if needed < 64 << 10 { needed.next_power_of_two().max(512) } else { needed + needed / 8 };
         self.storage.resize(roomy.min(self.max_len.max(needed)), 0);
         true
@@ -213,8 +213,8 @@ impl Buffer {
         count
     }
 
-    /// Replaces the value of the length-delimited field at `at`, which has a one-byte tag, and moves the following
-    /// bytes once. Returns the end of the field. An empty value removes the field.
+    /// Replaces the value of the length-delimited field at `at`, which has a one-byte tag; an empty value removes
+    /// the field. Returns the end of the field, or `None` if it was removed or the record outgrows its limit.
     pub(crate) fn replace_field(&mut self, at: usize, value: &[u8]) -> Option<usize> {
         if value.is_empty() {
             self.remove_field(at);
@@ -400,7 +400,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the size of the length-delimited field with a one-byte tag at the front.
+/// Returns the size of the first field, which is length-delimited and has a one-byte tag.
 #[inline]
 fn first_field_len(bytes: &[u8]) -> Option<usize> {
     // The length of nearly every field takes one byte.

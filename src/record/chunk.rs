@@ -1,7 +1,7 @@
 //! Chunks: framed records of one signal, in the order in which they were emitted. They are passed through the queue,
 //! or read from a stored request.
 //!
-//! With a spool, the bytes of a chunk are in a slot of the *flight recorder*, a memory-mapped file from which the next
+//! With a spool, the bytes of a chunk are in slots of the *flight recorder*, a memory-mapped file from which the next
 //! process recovers them (`spool/recorder`). A record there is *settled* once its outcome is known or the spool has
 //! it in a request.
 
@@ -105,7 +105,7 @@ pub(crate) struct Run {
 }
 
 impl Chunk {
-    /// Size of a full chunk: a record that would exceed it goes into the next chunk.
+    /// Size of a full chunk: a record that no longer fits goes into the next chunk.
     pub(crate) const BYTES: usize = 32 << 10;
     /// Size of a slot of the flight recorder. A chunk occupies consecutive slots.
     pub(crate) const SLOT_BYTES: usize = 4 << 10;
@@ -128,8 +128,8 @@ impl Chunk {
         (matches!(self.bytes, Storage::Slot(_)) || self.settler.is_some()) && !self.is_lost()
     }
 
-    /// Returns whether the records were lost because the flight recorder's file was truncated. A copy counts as lost
-    /// as well, because the file may have been truncated before the copy was made.
+    /// Returns whether the records were lost because the flight recorder's file was truncated. A copy of records counts
+    /// as lost even if it is intact, because the file may have been truncated before the copy was made.
     pub(crate) fn is_lost(&self) -> bool {
         match &self.bytes {
             Storage::Heap(_) => self.settler.as_ref().is_some_and(Settler::is_lost),
@@ -137,7 +137,7 @@ impl Chunk {
         }
     }
 
-    /// Frees the slots of the chunk, and with them its records. Returns whether the chunk was in the flight recorder.
+    /// Frees the slots of the chunk and their records, or settles the records of a copy. Returns whether it had slots.
     pub(crate) fn leave_slot(&mut self) -> bool {
         self.settler = None;
         let is_in_slot = matches!(self.bytes, Storage::Slot(_));
@@ -184,7 +184,7 @@ impl Chunk {
         self.signal
     }
 
-    /// Returns a chunk with a copy of these bytes, and without runs.
+    /// Returns a chunk with a copy of these bytes, and without runs. Dropping it settles the original records.
     pub(crate) fn copy_bytes(&self, start: usize, end: usize) -> Self {
         let copy = Storage::Heap(self.bytes(start, end).to_vec());
         let settler = match &self.bytes {
@@ -242,7 +242,7 @@ impl Chunk {
         matches!(&self.bytes, Storage::Heap(stored) if stored.capacity() == bytes)
     }
 
-    /// Removes the records and keeps the storage.
+    /// Removes the records and keeps the storage, for records of `signal`.
     pub(crate) fn recycle(&mut self, signal: Signal) {
         self.signal = signal;
         if let Storage::Heap(bytes) = &mut self.bytes {
@@ -256,7 +256,7 @@ impl Chunk {
         self.first == self.runs.len()
     }
 
-    /// Returns the bytes of all records, including those that were taken.
+    /// Returns the number of bytes, including those of records that were taken.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -279,7 +279,7 @@ impl Chunk {
         }
     }
 
-    /// Appends one record if it fits and `reserve` succeeds.
+    /// Appends one record if it fits without an allocation and `reserve` succeeds. Returns what was reserved.
     #[inline(always)]
     pub(crate) fn append_reserved<T>(
         &mut self,
@@ -356,7 +356,7 @@ impl Chunk {
 }
 
 impl Chunk {
-    /// Reads the records of an `Export…ServiceRequest`. Returns `None` if it is malformed.
+    /// Reads the records of an `Export…ServiceRequest`. Returns `None` if it is malformed or has other fields.
     pub(crate) fn of_request(signal: Signal, request: &[u8]) -> Option<Self> {
         let mut chunk = Self::with_capacity(signal, request.len());
         let (of_resources, rest) = divide(request, RESOURCE_RECORDS)?;

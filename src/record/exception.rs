@@ -40,8 +40,8 @@ impl<E: Error + ?Sized> AsError<kind::Itself> for E {
     }
 }
 
-// Bounded by `DerefMut` to exclude `&dyn Error` and `Arc<dyn Error>`: they are errors themselves, so the compiler could
-// not infer the kind for them.
+// Bounded by `DerefMut` to exclude `&dyn Error` and `Arc<dyn Error>`: they are errors themselves, so both impls would
+// apply, and the compiler could not infer the kind.
 impl<B: DerefMut<Target = E>, E: DynError + ?Sized> AsError<kind::Boxed> for B {
     type Error = E;
 
@@ -106,7 +106,7 @@ pub(crate) fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'
 pub(crate) fn set_exception(message: &str, causes: &str, mut set: impl FnMut(&str, Value<'_>)) {
     set("exception.message", Value::Str(message));
     if !causes.is_empty() {
-        // The attribute is a single string. Rust errors have no stack trace, so it contains the causes.
+        // Rust errors have no stack trace, so the attribute contains the causes.
         set("exception.stacktrace", Value::Str(causes));
     }
 }

@@ -157,7 +157,7 @@ const UNSEEDED: u32 = u32::MAX;
 thread_local! {
     /// State of this thread's xoroshiro128++ generator.
     static RANDOM: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
-    /// Fork generation in which the generator was seeded. A child seeds it anew, so that it does not repeat the
+    /// Fork generation in which the generator was seeded. A child seeds its own anew, so that it does not repeat the
     /// parent's ids.
     static SEEDED: Cell<u32> = const { Cell::new(UNSEEDED) };
 }
@@ -206,7 +206,7 @@ static INSTANCE: Mutex<Option<(u32, [u64; 2])>> = Mutex::new(None);
 /// Returns the id of this process: a random UUID (version 4). All `Telemetry` values of a process have the same
 /// id, and a forked child has its own.
 pub(crate) fn instance_id() -> String {
-    // Installs the fork handlers: without them, a fork before the first start would not be noticed.
+    // Installs the fork handlers: without them, a child would not notice the fork, and would keep this id.
     process::watch();
     let bits = process::with_locked(&INSTANCE, |known| match *known {
         Some((generation, bits)) if generation == process::generation() => bits,

@@ -57,8 +57,8 @@ impl InterruptedSpan {
             && is_valid(Part::Record, &self.record)
     }
 
-    /// Returns whether the span is to be sent. A detached span is recorded before its sampling is decided; without the
-    /// decision, it is not sent.
+    /// Returns whether the span is to be sent. A detached span is copied before its sampling is decided; if the process
+    /// died before the decision, the span is not sent.
     pub(crate) fn is_sampled(&self) -> bool {
         self.record[head::FLAGS] & SAMPLED != 0
     }
@@ -67,7 +67,7 @@ impl InterruptedSpan {
         SpanId(self.bytes(head::SPAN_ID))
     }
 
-    /// Returns the latest time in the span, of its start or of an event, in nanoseconds since 1970.
+    /// Returns the time of the start or of an event of the span, whichever is latest, in nanoseconds since 1970.
     pub(crate) fn last_time(&self) -> u64 {
         let start = u64::from_le_bytes(self.bytes(head::START_TIME));
         let events = frames(&self.record[head::LEN..]).filter(|field| field[0] == tag::events);

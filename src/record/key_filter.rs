@@ -78,7 +78,7 @@ impl Default for KeyFilter {
 /// Hashes the length and both ends of a key, which differ for nearly all keys of a program.
 #[inline]
 pub(super) fn hash(key: &[u8]) -> u32 {
-    // Both ends as words: of eight bytes if the key is long enough, otherwise of four, otherwise all bytes in one word.
+    // Both ends as words of eight bytes, or of four if the key is shorter. A key of up to three bytes is one word.
     let (head, tail) = match (key.first_chunk(), key.last_chunk()) {
         (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
         _ => match (key.first_chunk(), key.last_chunk()) {

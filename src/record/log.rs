@@ -91,9 +91,9 @@ pub(crate) struct LogEnd {
     pub(crate) span: Option<SpanRef>,
 }
 
-/// Bytes of the times and the number of the severity.
+/// Bytes of the fields of both times and of the severity's number.
 const TIMES_BYTES: usize = 20;
-/// Bytes of the ids of a span and its flags.
+/// Bytes of the fields of the trace id, the span id and the flags.
 const SPAN_BYTES: usize = 33;
 /// Maximum bytes of the field of a severity's name.
 const NAME_BYTES: usize = 8;
@@ -226,7 +226,7 @@ impl LogRecord {
         self.write_end(severity.number(), name, end)
     }
 
-    /// Writes the fields that `end` contains, the severity, and the field of its name.
+    /// Writes the severity, the field of its name, and the fields of `end`. Returns the framed bytes, as `finish` does.
     // `always`: otherwise each record would cost a second call.
     #[inline(always)]
     pub(super) fn write_end(
@@ -267,7 +267,7 @@ fn fill_end(window: &mut [u8; END_BYTES], severity: u8, name: Option<&[u8; NAME_
     window[9] = tag::observed_time_unix_nano;
     window[10..18].copy_from_slice(&end.observed.to_le_bytes());
     window[18..20].copy_from_slice(&[tag::severity_number, severity]);
-    // Each place is a constant, so no copy needs a test of its bounds.
+    // Each position is a constant, so no copy needs a test of its bounds.
     let behind = match &end.span {
         Some(span) => {
             window[20..22].copy_from_slice(&[tag::trace_id, 16]);

@@ -261,7 +261,7 @@ fn add_decoded_bytes(
             (Kind::Message(index), _) => SIZES[usize::from(index)],
             _ if field.presence != Presence::Repeated => 0,
             (Kind::Text, _) => size_of::<String>(),
-            // The last byte of a varint is below 0x80.
+            // Only the last byte of a varint is below 0x80, so this counts the numbers.
             (Kind::Uint64, Raw::Bytes(packed)) => {
                 size_of::<u64>() * packed.iter().filter(|byte| **byte < 0x80).count()
             }

@@ -186,7 +186,7 @@ fn each_message(bytes: &[u8], mut show: impl FnMut(u32, &[u8]) -> Option<()>) ->
     Some(())
 }
 
-/// Maximum size of one framed metric. A metric with more series is framed in parts.
+/// Maximum size of one framed metric. A larger metric is framed in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameLimits {
     pub(crate) bytes: usize,
@@ -196,8 +196,8 @@ pub(crate) struct FrameLimits {
 }
 
 impl FrameLimits {
-    /// Returns these limits, less the room for the scope of each part, and for the resource of a scope that has its
-    /// own.
+    /// Returns these limits, with `bytes` reduced by the size of the scope, which precedes each part, and of the
+    /// resource if the scope has its own.
     pub(crate) fn less_scope(self, scope: &Scope) -> Self {
         let needed = scope.field().len() + scope.resource().map_or(0, <[u8]>::len);
         Self { bytes: self.bytes.saturating_sub(needed), ..self }

@@ -160,7 +160,7 @@ impl ExponentialPoint<'_> {
         put_fixed64(histogram::count, self.count, out);
         put_optional(histogram::sum, self.sum, out);
         put_sint32(exponential::scale, self.scale, out);
-        // `count` and `sum`, above, have the same field numbers in both kinds of histogram.
+        // The tags of `count` and `sum`, above, are the same in both kinds of histogram.
         put_fixed64(exponential::zero_count, self.zero_count, out);
         self.positive.write(exponential::positive, out);
         self.negative.write(exponential::negative, out);

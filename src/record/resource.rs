@@ -48,8 +48,8 @@ impl Resource {
         }
     }
 
-    /// Adds the attributes that OTLP expects of every program: the service name and the id of this process, if they are
-    /// not set, and the name of this SDK. If the program has set an empty id, no id is sent.
+    /// Sets the attributes that OTLP expects of every program: the service name if it is missing or empty, the id of
+    /// this process if it is missing, and the attributes of this SDK. Removes an empty id, so that no id is sent.
     pub(crate) fn with_defaults(mut self) -> Self {
         if self.get_str("service.name").is_none_or(str::is_empty) {
             self.set("service.name", Value::Str(&unknown_service()));
@@ -70,7 +70,7 @@ impl Resource {
         with_schema(&self.attributes.concat(), &self.schema_url)
     }
 
-    /// Returns every key with its value as text, for display.
+    /// Returns every key with its value as text, for display: `…` for bytes, arrays and maps.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, String)> {
         self.attributes.iter().map(|field| {
             let shown = match value_of_field(field) {
@@ -153,7 +153,7 @@ impl Scope {
         ScopeBuilder::new(name).version(version).into_scope(signal, None)
     }
 
-    /// Makes the scope of a request that was read from the spool. It has its encoded fields, but no name.
+    /// Makes a scope of a request that was read from the spool: the scope has encoded fields, but no name.
     pub(super) fn of_request(signal: Signal, field: Vec<u8>, resource: Arc<[u8]>) -> Self {
         Self::of_fields(signal, <[String; 3]>::default(), field, Some(resource))
     }
@@ -168,12 +168,12 @@ impl Scope {
         Self { signal, name, version, schema_url, field, resource, run_header }
     }
 
-    /// Returns the header of a run of its records in the flight recorder.
+    /// Returns the header of a run of the scope's records in the flight recorder.
     pub(crate) fn run_header(&self) -> &[u8] {
         &self.run_header
     }
 
-    /// Returns the encoded fields that precede its records.
+    /// Returns the encoded fields that precede the scope's records.
     pub(crate) fn field(&self) -> &[u8] {
         &self.field
     }

@@ -63,14 +63,14 @@ impl Field {
     }
 }
 
-/// How often a field occurs, and how its absence is printed.
+/// How often a field occurs, and when it is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// Zero and empty mean absent, and are not printed.
     Implicit,
     /// Printed if present, even if zero or empty.
     Explicit,
-    /// Like `Explicit`, but only the last of these fields in a message counts.
+    /// Like `Explicit`, but of all fields of the oneof in a message, only the last one counts.
     OneOf,
     Repeated,
 }
@@ -211,8 +211,8 @@ pub(crate) fn schema(index: u8) -> &'static Schema {
 /// Expands to the schema and the tags of each message and, with the feature `receiver`, to its struct.
 ///
 /// A row is `name = number type`. The type of a repeated field is in brackets, that of an optional field in
-/// parentheses. The fields after a `*` exclude each other: together they are one member of the struct, an enum with one
-/// variant per field.
+/// parentheses. The fields in the braces after a `*` exclude each other: together they are one member of the struct, an
+/// enum with one variant per field.
 macro_rules! messages {
     ($($message:ident {
         $($name:ident = $number:literal $type:tt,)*

@@ -16,10 +16,10 @@
 //! Without the feature `spool`, and on systems other than Linux, [`SlotPlace`] is an uninhabited type, so the
 //! compiler removes all code for slots.
 //!
-//! A disk or a faulty program may flip bits in the file. So every word that changes is stored in an error-correcting
-//! code, which takes no second store: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication),
-//! and `state` is a codeword of a Hadamard code. A reader corrects a single flipped bit per word, and detects most
-//! words with more flipped bits.
+//! A disk or a faulty program may flip bits in the file. So every word that changes, except `checksum`, is a codeword
+//! of an error-correcting code, and one store writes it: numbers are multiples of [`GUARD`] (an AN code, which costs
+//! one multiplication), and `state` is a codeword of a Hadamard code. A reader corrects a single flipped bit per word,
+//! and detects most words with more flipped bits.
 
 #[cfg(not(all(feature = "spool", target_os = "linux")))]
 use std::convert::Infallible;
@@ -74,7 +74,7 @@ pub(crate) fn decode_codeword(word: u32) -> Option<usize> {
 /// flipped bit is corrected. A word with two flipped bits never looks valid, but the correction may mistake the two for
 /// a single flipped bit, and return a wrong number.
 const GUARD: u32 = 239;
-/// Largest number that can be guarded, about 17 MiB.
+/// Largest number that can be guarded: about 18 million, or 17 MiB as a number of bytes.
 pub(crate) const MAX_GUARDED: u32 = u32::MAX / GUARD;
 
 /// Returns the guarded word of a number up to [`MAX_GUARDED`]. Of two guarded words, the greater one has the greater
@@ -95,8 +95,8 @@ pub(crate) fn unguard(word: u32) -> Option<u32> {
 pub(crate) const MAPPED: u32 = 1;
 pub(crate) const LOST: u32 = 2;
 
-/// Tags of the fields in front of a run of records: those of its scope, and those of its resource if it is not the
-/// exporter's. No field of OTLP that may stand beside records has one of these tags.
+/// Tags of the fields in front of a run of records: one contains its scope, and the other its resource if this is not
+/// the exporter's. No field of OTLP that may stand beside records has one of these tags.
 pub(crate) const SCOPE_TAG: u8 = 0x7a;
 pub(crate) const RESOURCE_TAG: u8 = 0x72;
 
@@ -154,7 +154,7 @@ impl SlotPlace {
     }
 }
 
-/// The slots of one chunk. They are free again when this value is dropped.
+/// The slots of one chunk. They are freed when this value is dropped, unless their owner keeps the records.
 #[derive(Debug)]
 pub(crate) struct Slot {
     place: SlotPlace,
@@ -164,8 +164,8 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// # Safety
-    /// As long as the owner of the place lives, everything that the place refers to must stay at its address, except
-    /// in a forked child, and nothing else may refer to `data`.
+    /// As long as the owner of the place lives, nothing else may refer to `data`, and everything that the place refers
+    /// to must stay at its address. In a forked child, the file need not be mapped.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(place: SlotPlace, data: &'static mut [u8]) -> Self {
         Self { place, data, len: 0 }
@@ -204,7 +204,7 @@ impl Slot {
         self.place.is_lost()
     }
 
-    /// Returns whether there is room for this many more bytes. Always false in a forked child.
+    /// Returns whether there is room for this many more bytes. Always false if the file is lost, or in a forked child.
     #[inline(always)]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.data.len() - self.len >= bytes && self.place.is_mapped()
@@ -257,7 +257,7 @@ impl Slot {
         self.place.settle(self.len as u32);
     }
 
-    /// Returns a guard that settles the records up to `end` when it is dropped, unless the slot is free by then.
+    /// Returns a guard that settles the records up to `end` when it is dropped, unless the chunk has left the slot.
     pub(super) fn settler(&self, end: usize) -> Option<Settler> {
         let order = self.place.is_mapped().then(|| self.place.header.order.load(Ordering::Relaxed))?;
         Some(Settler { order, end: end as u32, place: self.place.clone() })
@@ -385,8 +385,8 @@ impl OpenSpanSlot {
         (self.current.record_at, self.other.record_at) = (0, 0);
     }
 
-    /// Appends the first `count` of these bytes to the valid copy. Returns false if there is no room. All [`STROKE`]
-    /// bytes are written, because a constant length takes neither a loop nor a call; those after `count` are not valid.
+    /// Appends the first `count` of these bytes to the valid copy. Returns false if there is no room for all [`STROKE`]
+    /// bytes, or the file is not mapped. All are written, because a constant length takes neither a loop nor a call.
     #[inline(always)]
     pub(super) fn append(&mut self, bytes: &[u8; STROKE], count: u32) -> bool {
         let at = self.len as usize;
@@ -401,7 +401,7 @@ impl OpenSpanSlot {
     }
 
     /// Writes the whole record to the invalid copy, then makes that copy the valid one. Returns false if there is no
-    /// room.
+    /// room, or the file is not mapped.
     pub(super) fn replace(&mut self, run_header: &[u8], record: &[u8]) -> bool {
         let len = run_header.len() + record.len();
         if len > OPEN_SPAN_BYTES || !self.place.is_mapped() {

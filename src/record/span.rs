@@ -11,7 +11,7 @@ use super::key_filter::KeyBit;
 use super::schema::tag::{Event as event, Link as link, Span as tag, Status as status};
 use super::{SpanLimits, SpanRef, Value};
 
-/// Bit of `SpanFlags`: the next bit is valid.
+/// Bit of `SpanFlags`: the bit [`REMOTE`] is valid.
 const REMOTE_KNOWN: u32 = 0x100;
 /// Bit of `SpanFlags`: the context of the parent, or of the link's target, is remote.
 const REMOTE: u32 = 0x200;
@@ -94,7 +94,7 @@ pub(crate) struct OtherSpan<'a> {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
     pub(crate) is_remote: bool,
-    /// Trace flags of a linked span. For a parent, the trace flags of the child.
+    /// The trace flags of a linked span. With a parent: the new flags of its child, not the parent's own.
     pub(crate) trace_flags: u8,
     pub(crate) trace_state: &'a str,
 }
@@ -218,7 +218,7 @@ impl SpanRecord {
         buffer.storage_from(buffer.position().checked_sub(head.name.len())?)
     }
 
-    /// Changes the parent of a span after its start.
+    /// Changes the parent of a span after its start, and with it the trace id, the flags and the trace state.
     pub(crate) fn set_parent(&mut self, parent: &OtherSpan<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
@@ -228,7 +228,7 @@ impl SpanRecord {
         self.update_copies();
     }
 
-    /// Changes the ids of a span after its start.
+    /// Changes the ids, the trace flags and the trace state of a span after its start.
     pub(crate) fn set_identity(&mut self, span: &SpanRef, trace_state: &str) {
         self.write_over(head::TRACE_ID, span.trace_id.0);
         self.write_over(head::SPAN_ID, span.span_id.0);
@@ -238,8 +238,8 @@ impl SpanRecord {
         self.update_copies();
     }
 
-    /// Renames the span in place; the bytes after the name move once. Returns `COUNT` bytes of storage that start with
-    /// the name; `None` if there are fewer.
+    /// Renames the span. Returns `COUNT` bytes of storage that start with the name; `None` if there are fewer, if the
+    /// name becomes empty, or if the record outgrows its limit.
     pub(crate) fn set_name<const COUNT: usize>(&mut self, name: &str) -> Option<&[u8; COUNT]> {
         let end = self.attributes.replace_field(tag::name, name.as_bytes());
         self.update_copies();
@@ -384,7 +384,7 @@ impl SpanRecord {
     fn write_link(&mut self, target: &OtherSpan<'_>) -> Option<()> {
         let nested = self.attributes.buffer.open(tag::links)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
-        // Trace id, span id, state and flags, each with tag and length.
+        // Trace id, span id and state with tag and length, and the flags with a tag.
         let mut out = self.attributes.buffer.claim(18 + 10 + state_len + 5)?;
         out.field(link::trace_id, &target.trace_id.0);
         out.field(link::span_id, &target.span_id.0);
@@ -399,13 +399,13 @@ impl SpanRecord {
         Some(())
     }
 
-    /// Sets an attribute of the open event or link.
+    /// Sets an attribute of the open event or link, if there is one.
     #[inline(always)]
     pub(crate) fn set_in_sub_message(&mut self, key: &str, value: Value<'_>) {
         self.attributes.set_in_sub_message(key, value);
     }
 
-    /// Completes the open event or link. It is closed now if the span is copied, otherwise by the next write.
+    /// Ends the open event or link: closes it now if the span is copied; otherwise the next write closes it.
     #[inline]
     pub(crate) fn end_sub_message(&mut self) {
         if self.attributes.is_copied() {

@@ -40,7 +40,7 @@ fn any_key() -> impl Strategy<Value = String> {
     prop::sample::select(keys)
 }
 
-/// Texts that are empty, short, with multi-byte characters, and long enough for a length of two bytes.
+/// Texts: some empty, some short, some with multi-byte characters, some so long that their length takes two bytes.
 pub(super) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just(String::new()),

@@ -44,8 +44,8 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Returns whether the text of the value, or of an element of the array, meets a condition. Bytes and maps have no
-    /// text.
+    /// Returns whether the value as text meets a condition. For an array, one element has to meet it. Bytes and maps
+    /// have no text.
     pub(crate) fn has_text(self, is_it: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Self::Str(text) => is_it(text),

@@ -89,7 +89,7 @@ impl Raw<'_> {
     }
 }
 
-/// Iterates over the fields of a message, with their numbers. Ends at the first malformed field.
+/// Iterates over the fields of a message, with their numbers. Ends after the first malformed field, which is an error.
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     is_prefix: bool,
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
         Self { rest: message, is_prefix: false }
     }
 
-    /// Iterates over the fields of a truncated message. A value that exceeds the available bytes is cut.
+    /// Iterates over the fields of a truncated message. Text, bytes or a message beyond the available bytes are cut.
     pub(crate) fn of_prefix(prefix: &'a [u8]) -> Self {
         Self { rest: prefix, is_prefix: true }
     }
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the next value of this type, without the key in front of it.
+    /// Reads the next bytes as a value of this type. If the value has a key in front, the key must already be read.
     pub(crate) fn value(&mut self, wire_type: WireType) -> Result<Raw<'a>, Malformed> {
         match wire_type {
             WireType::Varint => self.varint().map(Raw::Varint),

@@ -287,7 +287,7 @@ impl<S: Storage> Journal<S> {
         Ok(None)
     }
 
-    /// Reads the body of an entry. Returns `None` if its checksum is wrong.
+    /// Reads the body of an entry. Returns `None` if its checksum is wrong or its end is missing.
     fn body(&mut self, Slot { place, header }: Slot) -> io::Result<Option<Vec<u8>>> {
         let mut body = vec![0; header.body_len as usize];
         match self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body) {

@@ -54,7 +54,7 @@ impl Lane {
     }
 }
 
-/// Maximum difference between the system clock and the monotonic clock that does not count as a jump.
+/// Maximum gain of the system clock over the monotonic clock that does not count as a jump.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ pub(crate) struct Spool {
     orphans: VecDeque<OrphanedSpool>,
     /// Time at which the request *in hand* (the one being sent) was written, by signal, in milliseconds since 1970.
     loaded_since: [u64; Signal::COUNT],
-    /// Damaged records since the last [`Spool::take_damaged`].
+    /// Damaged and lost records since the last [`Spool::take_damaged`].
     damaged: [Dropped; Signal::COUNT],
     notes: Vec<Note>,
 }
@@ -146,7 +146,7 @@ impl Note {
 
 impl Spool {
     /// Opens the spool of an exporter that takes `signals` signals, creates a recorder with `slots` slots, and takes
-    /// over files of dead processes.
+    /// over files of dead processes. Returns `None` if the settings have no directory.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be used. Also fails on a full disk, unless dead processes have left
@@ -334,7 +334,7 @@ impl Spool {
     /// the entry.
     ///
     /// # Errors
-    /// Returns an error if the disk or the signal's share has no room. No part of the request is then kept.
+    /// Returns an error if the signal's share has no room, or the disk fails. No part of the request is then kept.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
@@ -443,7 +443,7 @@ impl Spool {
         dropped
     }
 
-    /// Returns the number of records in requests that were found damaged since the last call, by signal.
+    /// Returns the number of records that were found damaged or lost since the last call, by signal.
     pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
         std::mem::take(&mut self.damaged)
     }

@@ -90,7 +90,7 @@ impl Search {
         let mut files = Files::new(self.directory.path(), instance);
         (files.owner, files.wanted) = (owner, self.wanted.clone());
         let orphan = OrphanedSpool::open(&path, files, self.limits, recorder, lock)?;
-        // If a segment is in use, the process still lives: its recorder was removed, or the process is about to end.
+        // A segment may be in use without a locked recorder: if the recorder was removed, or while its exporter ends.
         Ok((!orphan.journal.storage.is_in_use).then_some(orphan))
     }
 }
@@ -179,7 +179,7 @@ impl OrphanedSpool {
         })
     }
 
-    /// Returns when the exporter started, in milliseconds since 1970.
+    /// Returns when the exporter started, in milliseconds since 1970; 0 if this is unknown.
     fn created(&self) -> u64 {
         self.recorder.as_ref().map_or(0, |recorder| recorder.header.created)
     }
@@ -348,7 +348,7 @@ pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     Ok(instances)
 }
 
-/// Reads all undelivered records of an instance.
+/// Reads the owner, the start, the undelivered records and the problems of an instance.
 fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
     let path = directory.recorder_path(&instance.id);
     let recorder = match path.symlink_metadata() {

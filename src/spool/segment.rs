@@ -84,7 +84,7 @@ impl Owner {
         header
     }
 
-    /// Reads the header of a segment. Returns its owner and its length, or `None` if it is damaged.
+    /// Reads a segment's header. Returns the owner and the header's length, or `None` if the header is damaged.
     ///
     /// # Errors
     /// Returns the version in the file if this program does not know that version.
@@ -171,7 +171,7 @@ pub(crate) enum Decoded {
 }
 
 impl Header {
-    /// Creates the header of an entry whose body is in pieces, or returns `None` if the body is too long for an entry.
+    /// Creates the header of an entry whose body is in pieces. Returns `None` for too long a body or too many records.
     pub(crate) fn new(signal: Signal, records: u64, time_ms: u64, body: &[&[u8]]) -> Option<Self> {
         let len: u64 = body.iter().map(|piece| piece.len() as u64).sum();
         let body_len = u32::try_from(len).ok().filter(|len| *len <= MAX_BODY_LEN)?;
@@ -194,7 +194,7 @@ impl Header {
         bytes
     }
 
-    /// Reads the header at the beginning of `bytes`. If `bytes` is shorter than a header, the segment ends there.
+    /// Reads the header at the beginning of `bytes`, which may be shorter than a header only at the segment's end.
     pub(crate) fn decode(bytes: &[u8], place: Place) -> Decoded {
         let Some(bytes) = bytes.first_chunk::<HEADER_LEN>() else {
             let is_beginning = MAGIC.iter().chain(&[VERSION]).zip(bytes).all(|(known, byte)| known == byte);
@@ -264,7 +264,7 @@ pub(crate) struct Scan {
     pub(crate) had_damage: bool,
     /// Length of the partial entry at the end: the process died in an append, or the disk was full.
     pub(crate) cut_bytes: u64,
-    /// Header of that partial entry; `None` if the header itself is incomplete.
+    /// Header of that partial entry; `None` if the header itself is incomplete, or the entry is not pending.
     pub(crate) cut: Option<Header>,
 }
 

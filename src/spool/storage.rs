@@ -34,7 +34,7 @@ pub(crate) trait Storage {
     /// Appends all pieces to a segment.
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()>;
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()>;
-    /// Fills `buffer`, or fails with `UnexpectedEof`.
+    /// Fills `buffer`. Fails with `UnexpectedEof` if the segment ends earlier.
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
     /// Returns once the segment and its directory entry would survive a power loss.
     fn sync(&mut self, segment: u64) -> io::Result<()>;
@@ -74,7 +74,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Uses a directory that exists and that other users cannot write to.
+    /// The directory must exist, and other users must not be able to write to it.
     pub(crate) fn new(directory: impl Into<PathBuf>, instance: impl Into<String>) -> Self {
         Self { directory: directory.into(), instance: instance.into(), ..Self::default() }
     }
@@ -131,7 +131,7 @@ impl Files {
         }
     }
 
-    /// Locks a segment and returns the range of its entries, or returns `None` if another process uses it.
+    /// Locks a segment, except for an inspection. Returns the range of its entries, or `None` if the lock is taken.
     fn claim(&mut self, segment: u64, len: u64) -> io::Result<Option<Range<u64>>> {
         let path = self.path(segment);
         if self.is_read_only {
@@ -183,7 +183,7 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     Ok(file)
 }
 
-/// Removes the last bytes of a file.
+/// Removes the last `bytes` bytes of a file.
 pub(super) fn shorten(path: &Path, bytes: u64) -> io::Result<()> {
     let file = open_own(path, OpenOptions::new().write(true))?;
     file.set_len(file.metadata()?.len().saturating_sub(bytes))

@@ -2,7 +2,7 @@
 //!
 //! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its own value, and makes a new value if
 //! the numbers differ. So a use takes two atomic loads and no lock. After a second installation, each use also searches
-//! the list of values.
+//! the list in which a [`Global`] keeps the values of all installations.
 
 use std::fmt;
 use std::ops::Deref;
@@ -149,8 +149,8 @@ impl fmt::Display for InstallError {
 
 impl std::error::Error for InstallError {}
 
-/// Returns the tracer of a part of the program, from the [installed](Telemetry::install) telemetry. If none is
-/// installed, the tracer is a no-op, and remains one after an installation. Keep the tracer, because this call takes
+/// Returns the tracer for `scope` from the [installed](Telemetry::install) telemetry; see [`Provider::tracer`]. If none
+/// is installed, the tracer is a no-op, and remains one after an installation. Keep the tracer, because this call takes
 /// longer than a span; or use a [`Global`], which follows installations.
 pub fn tracer<'s>(scope: impl Into<ScopeBuilder<'s>>) -> Tracer {
     provider().tracer(scope)
@@ -195,8 +195,8 @@ fn provider() -> Provider {
 /// # check_out();
 /// ```
 ///
-/// While no telemetry is installed, the value is a no-op. A use takes two atomic loads, without a lock or an
-/// allocation, and a few more after further installations. If several threads use the static for the first time
+/// While no telemetry is installed, the value is a no-op. A use takes two atomic loads (a few more after further
+/// installations), without a lock or an allocation. If several threads use the static for the first time
 /// simultaneously, each may make a value, and one of the values is kept. Values of earlier installations are never
 /// freed, because other threads may still use them; only tests have many installations.
 pub struct Global<T> {

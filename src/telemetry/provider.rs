@@ -84,20 +84,20 @@ impl Provider {
         started.unwrap_or_else(|_| unreachable!("no thread is started"))
     }
 
-    /// Returns the tracer of a part of the program: a name, by convention that of the crate, or a
-    /// [`Scope`](ScopeBuilder) with version, schema URL and attributes.
+    /// Returns the tracer of a part of the program. `scope` is the name of that part, by convention that of the crate,
+    /// or a [`Scope`](ScopeBuilder) with version, schema URL and attributes.
     pub fn tracer<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Tracer {
         let scope = self.scope(Signal::Traces, &scope.into());
         Tracer::new(Arc::clone(&self.exporters), scope, self.open_marks.clone(), Arc::clone(&self.sampler))
     }
 
-    /// Returns the logger of a part of the program: a name, or a [`Scope`](ScopeBuilder). Keep the logger: this call
-    /// takes longer than emitting a record.
+    /// Returns the logger of a part of the program. `scope` is the name of that part, or a [`Scope`](ScopeBuilder).
+    /// Keep the logger: this call takes longer than emitting a record.
     pub fn logger<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Logger {
         Logger::new(Arc::clone(&self.exporters), self.scope(Signal::Logs, &scope.into()))
     }
 
-    /// Returns the meter of a part of the program: a name, or a [`Scope`](ScopeBuilder).
+    /// Returns the meter of a part of the program. `scope` is the name of that part, or a [`Scope`](ScopeBuilder).
     pub fn meter<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Meter {
         Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, &scope.into()))
     }

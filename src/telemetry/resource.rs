@@ -138,7 +138,7 @@ fn created(process: &str, system: &str) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{hundredths:02}Z"))
 }
 
-/// Returns the name of the semantic conventions for an architecture.
+/// Returns the name that the semantic conventions give to an architecture.
 fn arch(rust: &str) -> &str {
     let names = [("x86_64", "amd64"), ("aarch64", "arm64"), ("arm", "arm32")];
     names.into_iter().find(|(known, _)| *known == rust).map_or(rust, |(_, name)| name)

@@ -211,7 +211,7 @@ impl DetachedSpan {
         }
     }
 
-    /// Discards the span because code of the program panicked, and counts it as not enqueued.
+    /// Discards the span because code of the program panicked. Counts it as not enqueued if it would have been sent.
     #[cfg(feature = "tracing")]
     #[cold]
     pub(crate) fn discard_in_panic(mut self) {

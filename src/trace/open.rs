@@ -110,7 +110,7 @@ impl OpenSpan {
         })
     }
 
-    /// Ends the span, now or at the given time, and enqueues it.
+    /// Ends the span, now or at the given time, and enqueues it if this process is to send it.
     #[inline(always)]
     pub(super) fn finish(mut self: Box<Self>, end: Option<u64>) {
         // Closed before `enqueue`, where the caller may wait for room in the queue: the span has already ended.
@@ -175,7 +175,7 @@ impl OpenSpan {
         }
     }
 
-    /// Closes the mark and clears the copies of a record that will not be sent. Frees a large record's memory.
+    /// Closes the mark and clears the flight recorders' copies of a record that will not be sent. Frees a large record.
     pub(super) fn abandon_record(&mut self) {
         self.mark.close();
         self.record.clear_copies();

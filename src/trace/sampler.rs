@@ -184,7 +184,7 @@ impl<'a> Candidate<'a> {
         Self { parent, trace_id, ot, randomness, spec, attributes, lacks_randomness: Cell::new(false) }
     }
 
-    /// Returns the decision about the parent; `None` without a parent, or if it left the decision to this process.
+    /// Returns the decision about the parent; `None` without a parent, or if the caller left it to this process.
     fn parent_sampled(&self) -> Option<bool> {
         self.parent?.sampling_decision()
     }

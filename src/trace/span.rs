@@ -17,8 +17,8 @@ use crate::record::{Exception, IntoValue, OtherSpan, SpanKind, SpanRecord, Statu
 /// If a panic of its thread drops the span, it gets an `exception` event and, unless a status was set, the status
 /// `Error`.
 ///
-/// From [`Tracer::span`](crate::Tracer::span). A span cannot move to another thread, but its
-/// [`context`](Self::context) can, and makes it the parent of spans there:
+/// From [`Tracer::span`](crate::Tracer::span). A span cannot move to another thread, but its [`context`](Self::context)
+/// can, and there makes the span the parent of other spans:
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -62,8 +62,8 @@ impl Span {
     }
 
     /// Returns the context that identifies the span to others. An unsampled span has its own id as well. Without an
-    /// exporter, this is the context of the parent. Without a parent, it is a new sampled context, so that other
-    /// processes may record their part of the trace.
+    /// exporter, this is the context of the parent or, without a parent, a new sampled context, so that other processes
+    /// may record their part of the trace.
     #[inline]
     pub fn context(&self) -> &SpanContext {
         match (&self.open, &self.unrecorded) {
@@ -298,7 +298,7 @@ pub struct EventBuilder<'a>(SubMessageGuard<'a>);
 impl<'a> EventBuilder<'a> {
     pub(crate) fn new(open: Option<&'a mut OpenSpan>, name: &str, time: Option<SystemTime>) -> Self {
         Self(SubMessageGuard::open(open, |open| {
-            // The clock of the span, so that the event lies within its span even if the wall clock is set meanwhile.
+            // Uses the span's clock, so that the event lies within the span even if the wall clock is set meanwhile.
             open.record.open_event(name, time.map_or_else(|| open.clock.now(), unix_nanos))
         }))
     }

@@ -150,8 +150,8 @@ impl Connector {
         Ok(stream)
     }
 
-    /// Reads the files of certificates again. Returns whether they have changed, so that the next handshake uses new
-    /// certificates. If a new certificate cannot be used, the old ones stay in use, and a notice is left.
+    /// Reads the files of certificates again. If they have changed, the next handshake uses the new certificates, and
+    /// the result is true. If a new certificate cannot be used, the old ones stay in use, and a notice is left.
     fn reload(&mut self) -> bool {
         let is_tls = self.route.tls.is_some() || self.route.proxy_tls.is_some();
         if !is_tls || !demand::CREDENTIALS.is_raised() {

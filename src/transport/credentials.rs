@@ -105,9 +105,9 @@ fn fetch(source: &HeaderSource) -> Fetched {
 }
 
 impl Source {
-    /// Fetches the headers. A function runs on its own thread, and if it has not returned by `deadline`, an error is
-    /// returned. If the caller drives the exporter, the function runs on this thread without a deadline. A file is
-    /// always read on this thread.
+    /// Fetches the headers. A function runs on its own thread. If the function is still running at `deadline`, or when
+    /// the attempt is interrupted, the result is an error. If the caller drives the exporter, the function runs on this
+    /// thread without a deadline. A file is always read on this thread.
     fn fetch_until(&mut self, driver: Driver, deadline: Instant, interrupter: &Interrupter) -> Fetched {
         if self.source.written.is_some() || driver == Driver::Caller {
             return fetch(&self.source);
@@ -136,7 +136,7 @@ impl Source {
 }
 
 impl<T: SendsHeaders> Renewing<T> {
-    /// Fetches the headers that are no longer valid. Returns whether a header has changed.
+    /// Fetches the headers that are no longer valid. If one has changed, sets all headers again and returns true.
     fn renew(&mut self, deadline: Instant) -> Result<bool, String> {
         let (now, mut has_changed) = (Instant::now(), false);
         for source in &mut self.sources {
@@ -159,8 +159,8 @@ impl<T: SendsHeaders> Renewing<T> {
             let checked = merged.check_headers().map_err(|fault| fault.to_string());
             let set =
                 checked.and_then(|()| self.inner.set_headers(&merged).map_err(|error| error.to_string()));
-            // The fetched headers already count as valid, but the transport still has the old ones. Expire them, so
-            // that the next attempt fetches and sets headers again.
+            // After an error, the transport still has the old headers. The fetched ones expire, so that the next
+            // attempt fetches headers again.
             set.inspect_err(|_| self.expire())?;
         }
         Ok(has_changed)

@@ -92,7 +92,7 @@ impl FileTransport {
         Err(ErrorKind::StorageFull.into())
     }
 
-    /// Returns whether the file is too old, or would be too large with the line.
+    /// Returns whether the file, unless it is empty, is too old or would be too large with the line.
     fn is_due(&self, file: &Metadata, now: SystemTime) -> bool {
         // Not every file system stores the time of creation.
         let since = file.created().or_else(|_| file.modified()).unwrap_or(now);
@@ -131,8 +131,8 @@ impl FileTransport {
     }
 }
 
-/// Opens the file, and creates it if it does not exist. Only its owner may read it, because telemetry may be
-/// confidential.
+/// Opens the file, and creates it if it does not exist. On Unix, only its owner may access a new file, because
+/// telemetry may be confidential.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);

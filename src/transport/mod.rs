@@ -214,7 +214,7 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// Gives up the connection to one of several addresses if the server answered that it cannot serve now, because the
-    /// next connection reaches another server. A server that asks for a delay keeps its connection.
+    /// next connection reaches another server. If the server asks for a delay, the connection is kept.
     fn discard_connection(&self, interrupter: &dial::Interrupter) {
         if matches!(self, Self::TryLater { after: None, .. }) {
             interrupter.discard();

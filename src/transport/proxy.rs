@@ -58,7 +58,7 @@ impl Proxy {
         format!("{}:{}", self.proxy.host(), self.proxy.port())
     }
 
-    /// Returns the value of the header `proxy-authorization`.
+    /// Returns the value of the header `proxy-authorization`; `None` without user and password.
     pub(super) fn authorization(&self) -> Option<String> {
         let (user, password) = (self.proxy.username(), self.proxy.password());
         user.or(password)?;

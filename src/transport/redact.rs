@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use super::base64;
 
-/// Length of the parts of secrets for which messages are searched. A part may begin at any character of the secret.
-/// Shorter words, such as `Basic` and `Bearer`, may be shown.
+/// Length of a part of a secret: messages are searched for these parts. A part may begin at any character of the
+/// secret. Shorter words, such as `Basic` and `Bearer`, may be shown.
 const PART: usize = 8;
 /// Minimum length of a password that is searched for as a whole, and of a cut-off secret at the end of a message.
 const CUT: usize = 3;

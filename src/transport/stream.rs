@@ -40,7 +40,7 @@ impl Stream {
         Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline, Duration::MAX))
     }
 
-    /// Sets the deadline of the following reads and writes.
+    /// Sets the deadline of the following reads and writes, and notes the time as that of the last use.
     pub(super) fn set_deadline(&mut self, deadline: Instant) {
         let tcp = self.tcp();
         (tcp.deadline, tcp.used) = (deadline, (Instant::now(), SystemTime::now()));
@@ -74,7 +74,7 @@ impl Stream {
         !tcp.is_write_closed && tcp.is_silent().unwrap_or(false)
     }
 
-    /// Reads bytes that have already arrived. Returns `None` if no bytes have arrived.
+    /// Reads bytes that have already arrived. Returns `None` if there are none, and 0 if the peer has closed.
     pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
         self.tcp().set_waiting(false)?;
         let read = self.read(into);

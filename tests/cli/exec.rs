@@ -75,7 +75,7 @@ fn guide_scripts() -> Vec<&'static str> {
     blocks.filter(|block| block.starts_with("#!/bin/sh\n")).collect()
 }
 
-/// Runs a script with `exec`. In the script, `standpipe` is the command under test, with the same timeout.
+/// Runs a script with `exec`. In the script, `standpipe` is the command under test, with the timeout of `exec`.
 fn run_script(receiver: &Receiver, name: &str, script: &str) -> Output {
     let scratch = Scratch::new();
     let script = scratch.write(name, script);

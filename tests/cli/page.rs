@@ -36,7 +36,7 @@ impl Page {
         let (endpoint, _grpc, page) = (url(), url(), url());
         let address =
             page.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/')).unwrap().to_owned();
-        // The output is not read further, which must not block the command.
+        // The rest of the output is discarded, so that a full pipe does not block the command.
         std::thread::spawn(move || std::io::copy(&mut greeting, &mut std::io::sink()));
         Self { process, endpoint, address }
     }

@@ -11,7 +11,7 @@ use standpipe::{Config, ConfigError};
 use crate::support::{command, figures, share_of};
 
 const MIB: usize = 1 << 20;
-/// The value of a header, and the name of the header that it would inject.
+/// A header's value, and the name of a header that the text after this value tries to inject.
 const SECRET: &str = "hunter2";
 const SMUGGLED: &str = "X-Evil";
 const TRACER: &str = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n";

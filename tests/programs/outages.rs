@@ -12,7 +12,7 @@ use crate::support::scene::{LONG, closed_endpoint};
 
 /// Default time for which a caller waits for room.
 const BLOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Shutdown budget of the service, and of the other programs.
+/// Shutdown budget of the service; the other programs have `SMALL_BUDGET`.
 const BUDGET: Duration = Duration::from_secs(5);
 const SMALL_BUDGET: Duration = Duration::from_secs(2);
 const QUEUE: u64 = 16;

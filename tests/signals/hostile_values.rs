@@ -111,7 +111,7 @@ fn a_span_never_ends_before_it_starts() {
         let span = receiver.take().remove(0).span;
         assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), expected);
     }
-    // A span with a start in the future that is dropped now.
+    // A span that starts in the future and ends now.
     tracer.span_builder("timed").start_time(SystemTime::now() + Duration::from_secs(3600)).start().end();
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
     let span = receiver.take().remove(0).span;

@@ -79,8 +79,8 @@ impl SdkInput {
     }
 
     /// Calls `send_or_count` with the disposition of the records. Ignores records that no exporter takes, or that code
-    /// of an exporter emits. Records are only counted if this exporter has been shut down, or if the program emits them
-    /// on a thread that exports for the same telemetry. All others are sent.
+    /// of an exporter emits. Records are counted instead of sent if this exporter has been shut down, or if the program
+    /// emits them on a thread that exports for the same telemetry. All other records are sent.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Disposition)) -> OTelSdkResult {
         // Relaxed: a record that races with the shutdown may be enqueued or counted; both are correct.
         let is_over = self.is_shut_down.load(Ordering::Relaxed);

@@ -39,8 +39,8 @@
 //! | `.with_simple_exporter(exporter)` | like the first, but all threads share a lock of the SDK, and the SDK panics if a span ends inside `futures_executor::block_on`. `force_flush` does nothing |
 //!
 //! With [`WhenFull::Block`](crate::WhenFull::Block) the thread that passes on a record waits for room: the thread that
-//! ends the span, or the SDK's batch thread. With [`WhenFull::DropNewest`](crate::WhenFull::DropNewest) no thread
-//! waits.
+//! ends the span or emits the log record, or the SDK's batch thread. With
+//! [`WhenFull::DropNewest`](crate::WhenFull::DropNewest) no thread waits.
 //!
 //! # Encoding
 //!

@@ -25,7 +25,7 @@ pub(super) struct CallSite {
     pub(super) scope: Scope,
     /// Attributes that all its spans have in common.
     pub(super) attributes: Box<[(&'static str, Value<'static>)]>,
-    /// The same attributes, encoded; `None` if they must be set one by one.
+    /// The same attributes, encoded; `None` if there are none, or if they must be set one by one.
     pub(super) encoded: Option<EncodedAttributes>,
     /// Fields, by their indices.
     pub(super) fields: Box<[PlannedField]>,
@@ -57,7 +57,7 @@ impl TracingLayer {
         let field = |name: &'static str| PlannedField { key: EncodedKey::new(name), role: Role::of(name) };
         CallSite {
             scope: self.scopes.of_target(metadata.target()).into_owned(),
-            // An empty list is not encoded: a loop over it takes fewer instructions than copying an empty slice.
+            // Not encoded if empty: the loop in `describe` takes fewer instructions than copying an empty slice.
             encoded: if attributes.is_empty() { None } else { SpanRecord::encode(&attributes) },
             attributes,
             fields: metadata.fields().iter().map(|known| field(known.name())).collect(),
@@ -72,7 +72,7 @@ pub(super) struct Scopes {
     pub(super) fixed: Option<Scope>,
     /// Cached call sites by the address of their metadata, so that targets are not compared.
     by_call_site: ScopeCache<usize, Arc<CallSite>, MAX_CALL_SITES>,
-    /// Scopes of targets that are known only at run time, as in records of the `log` crate.
+    /// Scopes by target. A record of the `log` crate is looked up here, because its call site is not known.
     by_target: ScopeCache<Box<str>, Scope>,
 }
 

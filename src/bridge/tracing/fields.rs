@@ -70,7 +70,7 @@ thread_local! {
 
 impl Fields {
     /// Reads fields with `record` and passes them to `work`. A value that traces or logs while it is formatted uses
-    /// other storage from the pool.
+    /// other storage than these fields.
     pub(super) fn read<T>(record: impl FnOnce(&mut Self), work: impl FnOnce(&Self) -> T) -> T {
         let mut fields = Pool::take(&POOL).unwrap_or_default();
         record(&mut fields);

@@ -29,11 +29,11 @@ type Shards = [Shard; SHARDS];
 #[repr(align(64))]
 struct Shard(Mutex<Spans>);
 
-/// Spans by id. Each id maps to one slot; the map is searched only if two open spans share a slot.
+/// Spans by id. Each id belongs to one slot; the map is searched only while it contains spans.
 #[derive(Default)]
 struct Spans {
     places: [Slot; PLACES],
-    /// Spans whose slot was in use.
+    /// Spans whose slot was in use when they were inserted.
     others: BTreeMap<u64, SpanState>,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Examined {
     /// Usable exporters, in the order of the configuration.
     pub(super) exporters: Vec<(Exporter, ExporterSummary)>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Text of standard input, for quotations.
+    /// Text of standard input, for quotations; empty for other subjects.
     pub(super) handed_in: String,
 }
 
@@ -96,7 +96,7 @@ fn with_diagnostics(error: ConfigError) -> (Config, Vec<Diagnostic>) {
     (error.into_usable(), diagnostics)
 }
 
-/// Finds problems that occur only at the start, such as an invalid certificate or a thread that cannot be started.
+/// Finds problems that occur only when telemetry starts, such as an invalid certificate or a failed thread start.
 fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError> {
     let all = exporters.iter();
     let config = all.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
@@ -116,7 +116,7 @@ pub(super) fn general(config: &Config) -> Vec<(Scope, Setting)> {
         };
         setting.key = application.unwrap_or(setting.key);
         if is_unnamed(&setting) {
-            // The default is derived from the running program, which is `standpipe` and not the user's program.
+            // The default name is derived from the running program, which is `standpipe` and not the user's program.
             setting.value = format!("{UNNAMED}:<your program>");
         }
         (scope, setting)
@@ -128,7 +128,7 @@ fn is_unnamed(setting: &Setting) -> bool {
     setting.key == SERVICE_NAME && setting.source == SettingSource::Default
 }
 
-/// Replaces a default service name that is derived from this program.
+/// Replaces a default service name, which is derived from this program, with [`UNNAMED`].
 fn hide_own_name(summary: &mut ExporterSummary, general: &[(Scope, Setting)]) {
     let route = match summary.route {
         Some("application") => ProviderName::Application,

@@ -116,8 +116,8 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Prints a configuration in the form of OpenTelemetry's declarative configuration, unless it has errors. Reports its
-/// problems, and everything that the format cannot express, on standard error.
+/// Prints a configuration as OpenTelemetry's declarative configuration, unless it has errors or this format already.
+/// Reports the problems of the configuration, and everything that the format cannot express, on standard error.
 fn convert(subject: &Subject) -> Result<ExitCode, Failure> {
     let (text, diagnostics, code) = match examine::read(subject, &mut Vec::new()) {
         Ok(config) => {
@@ -168,7 +168,7 @@ fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<b
     Ok(!failures.is_empty() || examined.count(DiagnosticSeverity::Error) > 0)
 }
 
-/// Probes all collectors in parallel, and reports the results in the order of the exporters.
+/// Probes the exporters in parallel, and passes the results to `on_results` in order. With `--offline`, does nothing.
 fn probe_all(
     options: &Options,
     examined: &Examined,

@@ -17,7 +17,7 @@ const TIME_WIDTH: usize = 8;
 /// Maximum time for a probe, because a user waits for the result.
 const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Probes every endpoint of the exporter, within its `timeout` and [`MAX_PROBE_TIMEOUT`].
+/// Probes all endpoints of the exporter, together within the exporter's `timeout` and [`MAX_PROBE_TIMEOUT`].
 pub(super) fn probe(exporter: &Exporter, summary: &ExporterSummary) -> Vec<EndpointReport> {
     let budget = match summary.setting("timeout_ms") {
         SummaryValue::Number(timeout) => MAX_PROBE_TIMEOUT.min(Duration::from_millis(*timeout)),
@@ -34,7 +34,7 @@ pub(super) fn failure(endpoint: &EndpointReport, exporter: &Exporter) -> Option<
     Some(format!("exporter {:?}: {}: {}: {what}{advice}", exporter.name(), endpoint.url, stage.kind))
 }
 
-/// Draws the endpoint with the name of its exporter, a line for each stage, and an empty line.
+/// Draws the endpoint with the name of its exporter, each stage with its advice, and an empty line.
 pub(super) fn draw(endpoint: &EndpointReport, exporter: &Exporter, style: &Style) -> Vec<String> {
     let mut title = style.line();
     title.put(Ink::FAINT, "probed ").put(Ink::PLAIN.bold(), &endpoint.url);

@@ -14,7 +14,7 @@ use crate::cli::snippet::Syntax;
 use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Table, Text};
 
-/// Minimum width of a value.
+/// Minimum width of the column of values.
 const MIN_VALUE: usize = 10;
 /// On a terminal narrower than this, the origin of a value gets a separate line if it does not fit next to the value.
 const NARROW: usize = 72;
@@ -30,8 +30,8 @@ const ADVICE: [&str; 2] = [
     "to write a file with all variables: standpipe init env",
 ];
 
-/// Draws the sections, then the problems. Unless `all`, settings with default values are only counted. An empty line
-/// follows each section and each problem.
+/// Draws the sections, then the problems. Unless `all`, an exporter's settings with default values are only counted. An
+/// empty line follows each section and each problem.
 pub(super) fn draw(subject: &Subject, examined: &Examined, all: bool, style: &Style) -> Vec<String> {
     let (mut sections, diagnostics) = (sections(examined), &examined.diagnostics);
     if !all {
@@ -82,8 +82,8 @@ fn is_telling(setting: &Setting) -> bool {
     setting.source != SettingSource::Default || setting.key == SERVICE_NAME
 }
 
-/// Returns the sections of each provider: first the provider's shared settings, then the settings of each of its
-/// exporters. The output calls a provider a route.
+/// Returns the sections: the settings of all exporters; then, for each provider with exporters, its shared settings and
+/// each of its exporters. The output calls a provider a route.
 fn sections(examined: &Examined) -> Vec<Section> {
     let (internal, application) = (ProviderName::Internal, ProviderName::Application);
     let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.provider().is_some());
@@ -159,7 +159,7 @@ fn draw_sections(sections: &[Section], style: &Style) -> Vec<String> {
 /// Columns of all sections.
 struct Columns<'a> {
     style: &'a Style,
-    /// Key, value and origin. On a narrow terminal, the origin is not part of the table.
+    /// Key, value and origin. On a narrow terminal, the origin is left out of the table if it does not fit.
     layout: Table<'a>,
     /// Column in which the values begin.
     value: usize,
@@ -194,7 +194,7 @@ impl<'a> Columns<'a> {
         lines
     }
 
-    /// Draws a key and its value. A value that does not fit gets a separate line, and is never cut.
+    /// Draws a key and its value, uncut. On a narrow terminal, a value that does not fit gets a separate line.
     fn pair(&self, key: &str, (ink, value): (Ink, &str)) -> Vec<String> {
         let mut line = self.style.line();
         line.pad_to(GAP).put(Ink::PLAIN, key);
@@ -211,7 +211,7 @@ impl<'a> Columns<'a> {
 
 /// Text of the configuration, for quotations.
 struct Source {
-    /// Text of the file; empty if it cannot be read a second time.
+    /// Text of the file or of standard input; empty for the environment, and for a file that cannot be read again.
     text: String,
     syntax: Syntax,
 }

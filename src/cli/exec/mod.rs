@@ -31,12 +31,12 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// Runs a command inside a span.
 ///
 /// Runs COMMAND inside a span and exits as COMMAND does. The span continues the trace in TRACEPARENT and TRACESTATE, if
-/// they are set. COMMAND gets both variables with the context of the span, and BAGGAGE, so that nested commands form
-/// one tree. OTEL_PROPAGATORS selects other variables, such as B3, or none. Standard input and output belong to
-/// COMMAND; standpipe prints only errors and what its options request, on standard error. SIGTERM, SIGINT, SIGHUP,
-/// SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND. After COMMAND has ended, SIGTERM, SIGINT, SIGHUP
-/// and SIGQUIT end standpipe, and with it the delivery. As process 1 of a container, standpipe also reaps orphaned
-/// processes.
+/// they are set. COMMAND gets both variables with the context of the span, so that nested commands form one tree.
+/// BAGGAGE is passed on unchanged. OTEL_PROPAGATORS selects other variables, such as B3, or none. Standard input and
+/// output belong to COMMAND; standpipe prints only errors and what its options request, on standard error. SIGTERM,
+/// SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND. After COMMAND has ended, SIGTERM,
+/// SIGINT, SIGHUP and SIGQUIT end standpipe, and with it the delivery. As process 1 of a container, standpipe also
+/// reaps orphaned processes.
 ///
 /// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
@@ -45,7 +45,7 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// process.exit.signal. If the system reports the usage of resources, the span also has the processor time of COMMAND
 /// and of the processes that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and
 /// the peak memory of the largest of these processes (process.memory.max_rss, in bytes). A process begins as a copy of
-/// standpipe, so a peak that does not exceed the peak of standpipe cannot be measured, and is left out.
+/// standpipe, so the reported peak may be that of this copy: it is left out unless it exceeds the peak of standpipe.
 /// An exit code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args
 /// records the whole command line.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ pub(crate) struct Options {
     #[arg(long)]
     log_output: bool,
     /// Also record the command line as process.command_args, unchanged: passwords and tokens in it are recorded and
-    /// sent. Without --name, the span of sh -c TEXT is named after the beginning of TEXT.
+    /// sent. The default name of the span of sh -c TEXT is then the beginning of TEXT.
     #[arg(long)]
     args: bool,
     /// End COMMAND after this time, with SIGTERM and, 5 seconds later, SIGKILL; on Windows, terminate it at once. The
@@ -102,7 +102,7 @@ impl Options {
         name.or_else(text_name).unwrap_or_else(|| file_name(self.program()))
     }
 
-    /// Returns the variables without console exporters: standard output belongs to the command.
+    /// Returns the variables for the export, without console exporters: standard output belongs to the command.
     fn variables(&self) -> Vec<(String, OsString)> {
         let mut variables = self.destination.variables(&[]);
         for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
@@ -188,7 +188,7 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     command
 }
 
-/// Replaces `{{traceparent}}`, `{{trace_id}}` and `{{span_id}}` in an argument.
+/// Replaces `{{traceparent}}`, `{{trace_id}}` and `{{span_id}}` in an argument. Without a context, changes nothing.
 fn fill(argument: &OsStr, context: Option<&SpanContext>) -> OsString {
     match (argument.to_str(), context) {
         (Some(text), Some(context)) if text.contains("{{") => text
@@ -255,7 +255,7 @@ fn record_end(span: &mut Span, process::Ended { status, usage, .. }: &process::E
     code
 }
 
-/// Records that the command was ended after its timeout.
+/// Records and reports that the command was ended after its timeout. Returns [`TIMED_OUT`].
 fn record_timeout(span: &mut Span, ended: &process::Ended, timeout: Option<Duration>) -> i32 {
     record_end(span, ended);
     let message = format!("timed out after {:?}", timeout.unwrap_or_default());
@@ -264,7 +264,7 @@ fn record_timeout(span: &mut Span, ended: &process::Ended, timeout: Option<Durat
     TIMED_OUT
 }
 
-/// Reports a command that could not be started. Returns the exit code that a shell would use.
+/// Records and reports that the command could not be started. Returns the exit code that a shell would use.
 fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
     let (path, description) = (Path::new(program), error.to_string());
     let (code, kind, reason) = match error.kind() {
@@ -309,7 +309,7 @@ fn file_name(program: &OsStr) -> String {
     first_word(&Path::new(&path).file_name().unwrap_or(path.as_ref()).to_string_lossy())
 }
 
-/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`]. Other options may precede TEXT.
+/// Returns the shortened TEXT of `sh -c TEXT`, for the [`SHELLS`]; otherwise `None`. Other options may precede TEXT.
 fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().map_while(|word| word.to_str());
     if !SHELLS.contains(&file_name(program).as_str()) {

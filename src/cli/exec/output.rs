@@ -26,7 +26,7 @@ const READ_BYTES: usize = 16 << 10;
 const MAX_READS_LEFT: usize = 2 * ((1 << 20) / READ_BYTES + 1);
 /// Minimum time that [`Copies::finish`] gives a copying thread to be scheduled.
 const SCHEDULING_TIME: Duration = Duration::from_millis(200);
-/// Pause between two polls.
+/// Pause between two polls, or between two attempts to write.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Threads that copy the output of a command, one for each stream.
@@ -116,7 +116,7 @@ impl Copies {
     }
 }
 
-/// Wraps a stream of this process, if it is a Windows console.
+/// Boxes a stream of this process. A Windows console is wrapped in [`Console`].
 fn showing(to: impl Write + IsTerminal + Send + 'static) -> Box<dyn Write + Send> {
     match cfg!(windows) && to.is_terminal() {
         true => Box::new(Console { to, unfinished: Vec::new() }),

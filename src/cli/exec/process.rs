@@ -127,8 +127,8 @@ mod platform {
         let ignores_ends = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_IGN;
         let ignores_broken_pipes = IGNORES_SIGPIPE.load(Ordering::SeqCst);
         let begin = move || {
-            // Runs in the child, which has a copy of the signal bits. For later signals, the inherited handler sets
-            // bits in this copy. With the default handling restored, the child raises the signals whose bits are set.
+            // Runs in the child, which has a copy of the signal bits. After the fork, the inherited handler sets bits
+            // in this copy. With the default handling restored, the child raises the signals whose bits are set.
             set_handlers(&FORWARDED, libc::SIG_DFL);
             raise(&FORWARDED, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
             for (number, is_ignored) in [(libc::SIGCHLD, ignores_ends), (SIGPIPE, ignores_broken_pipes)] {
@@ -266,8 +266,8 @@ mod platform {
         Ok(())
     }
 
-    /// Ends this process by the signal that ended the child. A shell ends a loop at Ctrl-C only if its command died by
-    /// SIGINT.
+    /// Ends this process by the signal that ended the child, because a shell ends a loop at Ctrl-C only if the command
+    /// in the loop died by SIGINT.
     ///
     /// Does not raise a signal that would dump core, because the dump would be of the wrong process. Also returns if
     /// the raised signal has no effect, as in process 1 of a container.
@@ -309,8 +309,8 @@ mod platform {
         if cfg!(any(target_os = "linux", target_os = "android")) { info.si_code > 0 } else { sender() == 0 }
     }
 
-    /// Forwards the signals whose bits are set. `swap` clears the bits, so the handler and [`forward_to`] together
-    /// forward each signal once.
+    /// Forwards the signals whose bits are set, except those that the terminal also sent to the child. `swap` clears
+    /// the bits, so the handler and [`forward_to`] together forward each signal once.
     fn forward() {
         let child = CHILD.load(Ordering::SeqCst);
         if child <= 0 {
@@ -338,7 +338,7 @@ mod platform {
         (stream, pipe)
     }
 
-    /// Returns whether a read would not block: there are bytes, or the pipe is closed.
+    /// Returns whether a read would not block: there are bytes, or no writer is left. `false` if the reader has ended.
     pub(crate) fn is_readable(pipe: &Pipe) -> bool {
         pipe.upgrade().is_some_and(|pipe| poll(&pipe, 0) > 0)
     }
@@ -422,7 +422,7 @@ mod platform {
         (BufReader::new(Box::new(end)), Pipe)
     }
 
-    /// Waits until there are bytes. If this fails, the read that follows reports the error.
+    /// Waits until there are bytes or the pipe has ended. If this fails, the read that follows reports the error.
     pub(crate) fn await_readable(stream: &mut Stream) {
         let _ = stream.fill_buf();
     }

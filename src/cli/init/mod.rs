@@ -87,7 +87,7 @@ fn unknown(word: &OsString) -> String {
     format!("unknown flavor {word:?}; write one of {}", FLAVORS.map(|(name, ..)| name).join(", "))
 }
 
-/// Writes the file, unless it exists, and prints the next steps.
+/// Writes a new file and prints the next steps, or prints the file. Fails if the file to write exists.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
     let (flavor, file) = options.plan().map_err(Failure::Usage)?;
     let (.., starter) = flavor.row();
@@ -111,7 +111,7 @@ fn recipes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
     })
 }
 
-/// Returns the file for a backend.
+/// Returns the text of the file for a backend.
 fn recipe(backend: &str) -> Option<String> {
     let (name, title, text) = recipes().find(|(name, ..)| *name == backend)?;
     let (pitfalls, tables) = text.split_once("\n\n")?;
@@ -177,7 +177,7 @@ fn in_shell(file: &str, here: &str) -> String {
     shell_word(&if file.contains('/') { file.to_owned() } else { format!("{here}{file}") })
 }
 
-/// Layout of the file: the configuration file of a program, or a list of environment variables.
+/// Format of the file: that of a program's configuration file, or a list of environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Flavor {
     #[default]

@@ -32,9 +32,9 @@ pub(super) struct Items {
     /// Ids of traces, or numbers of log records.
     pub(super) keys: Vec<u128>,
     lines: Vec<String>,
-    /// Names of the services, one for each line.
+    /// In the list of services, the name of the service in each line.
     pub(super) names: Vec<String>,
-    /// Trace of the log record that is shown.
+    /// Trace of the log record that is shown, if it has one.
     pub(super) trace: Option<TraceKey>,
     /// Shortest and longest duration of the traces in nanoseconds.
     durations: [u64; 2],
@@ -45,7 +45,7 @@ impl Items {
         self.keys.len().max(self.lines.len())
     }
 
-    /// Returns whether a line contains a text, which must be in lower case.
+    /// Returns whether `lines[line]` exists and contains `text`, ignoring case. `text` must be in lower case.
     pub(super) fn has(&self, line: usize, text: &str) -> bool {
         self.lines.get(line).is_some_and(|line| plain(line).to_lowercase().contains(text))
     }
@@ -58,7 +58,7 @@ fn plain(line: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once('m').map_or(part, |(_, rest)| rest))
 }
 
-/// Returns whether this row of a list has an error, or this line of another place shows one.
+/// Returns whether a row of a list has an error, or, in any other place, whether a line shows an error.
 pub(super) fn is_error(screen: &Screen, line: usize) -> bool {
     let store = screen.page.lock();
     match (screen.place, screen.items.keys.get(line)) {
@@ -264,8 +264,8 @@ impl Screen {
         }
         lines.resize(self.rows + 2, String::new());
         lines.push(self.foot(&store));
-        // Each line is erased before it is drawn. After a line as wide as the terminal, the cursor is on the last cell,
-        // so erasing would remove that cell.
+        // Each line is erased before it is drawn, not afterwards: after a line as wide as the terminal, the cursor is
+        // on the last cell, and erasing would remove that cell.
         lines.iter().map(|line| format!("\x1b[K{line}")).collect::<Vec<_>>().join("\r\n")
     }
 

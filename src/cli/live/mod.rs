@@ -30,7 +30,7 @@ use super::view;
 
 /// Minimum interval between two frames that show new data.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
-/// Minimum interval between two frames that show new data, as a multiple of the time that the first frame took.
+/// Minimum interval between two frames that show new data, as a multiple of the time that the earlier one took.
 const PAUSE_FACTOR: u32 = 20;
 /// Height of a terminal that does not report its size.
 const DEFAULT_ROWS: usize = 24;
@@ -44,9 +44,9 @@ const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 /// Undoes [`ENTER`].
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Returns whether the interactive view can be used: standard output is a terminal, and this process may read its keys.
-///
-/// A background job may not read keys: the system stops it when it changes the mode of its terminal.
+/// Returns whether the interactive view is to be used: no option selects another form, standard output is a terminal
+/// whose lines can be redrawn, and this process may read its keys. A background job may not read keys: the system stops
+/// it when it changes the mode of its terminal.
 pub(crate) fn is_possible(options: &view::Options, terminal: &TerminalInfo) -> bool {
     options.form().is_none() && terminal.can_erase() && is_in_foreground()
 }
@@ -194,7 +194,7 @@ struct Screen {
     back: Vec<(Place, Cursor, String)>,
     search: String,
     query: Query,
-    /// Text that was searched for in the lines of a trace.
+    /// Text that was last searched for in lines, in lower case.
     sought: String,
     /// Text of the search that is being typed.
     input: Option<String>,
@@ -239,8 +239,8 @@ impl Screen {
         self.version.is_none() || !self.is_paused && self.version != Some(self.page.version())
     }
 
-    /// Collects the items again. If a row other than the first is selected, it stays selected, and keeps its place on
-    /// the screen. If the first row is selected, the selection moves to the newest row.
+    /// Collects the items again. A selected row of a list, other than the first, stays selected, and keeps its position
+    /// on the screen. If the first row is selected, the selection moves to the new first row.
     fn refresh(&mut self) {
         let selected = self.items.keys.get(self.cursor.line).copied();
         // Read before the items are collected, so that a change in between is drawn with the next frame.
@@ -387,7 +387,7 @@ impl Screen {
         }
     }
 
-    /// Applies the text that was typed: filters a list, or selects the next line with this text in another place.
+    /// Applies the text that was typed: filters a list; in any other place, selects the next line with this text.
     fn find(&mut self, text: &str) {
         if self.is_list() {
             return self.set_search(text);
@@ -396,7 +396,7 @@ impl Screen {
         self.find_next(|screen, line| screen.items.has(line, &screen.sought));
     }
 
-    /// Sets the search, unless it is invalid.
+    /// Sets the search and shows its matches. If it is invalid, only shows a message.
     fn set_search(&mut self, text: &str) {
         match Query::parse(text) {
             Ok(query) => {

@@ -151,7 +151,7 @@ fn matching_traces(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<Trace>>
     Ok(traces)
 }
 
-/// Returns the matching traces in the order of the parameter `sort`, by default the latest first.
+/// Returns matching traces, by default the latest first. `sort` selects another measure; `order=up` reverses the order.
 fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
     let mut traces = matching_traces(request, page)?;
     let measure = |trace: &Trace| match request.parameter("sort") {
@@ -261,7 +261,7 @@ fn export(kind: &str, request: &Request<'_>, page: &Page) -> Result<Records, Res
     Ok(records)
 }
 
-/// Adds the records of OTLP JSON lines. Lines that cannot be read are reported, and the others are added.
+/// Adds the records of OTLP JSON lines. Skips lines that cannot be read, and returns their number and the first errors.
 fn load(text: &[u8], page: &Page) -> Json {
     let (mut count, mut problems) = (0, Vec::new());
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -277,7 +277,7 @@ fn load(text: &[u8], page: &Page) -> Json {
     json!({ "records": count, "bad": problems.len(), "problems": problems.into_iter().take(MAX_PROBLEMS).collect::<Vec<_>>() })
 }
 
-/// Returns the metrics, each with the numbers of its services. The scripts request the series of a metric by its name.
+/// Returns the metrics, each with the numbers that identify its services. The scripts request series by metric name.
 fn list_metrics(page: &Page) -> Json {
     let store = page.lock();
     let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
@@ -325,7 +325,7 @@ fn list_requests(page: &Page) -> Json {
 }
 
 /// Returns the graph of services. An edge aggregates the spans of one service whose parents belong to another service:
-/// the number of these spans, their errors, their mean duration and the 95th percentile.
+/// the number of these spans, their errors, and the mean and the 95th percentile of their durations.
 fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     // For each node, its name and the numbers of spans and errors; for each edge, the errors and all durations.
@@ -366,7 +366,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
     json!({ "nodes": nodes.collect::<Json>(), "edges": edges.collect::<Json>() })
 }
 
-/// Runs the program of `standpipe demo`, which sends to the page's receiver. Only one can run at a time.
+/// Starts the program of `standpipe demo`, which sends to the page's receiver. Fails while an earlier demo runs.
 fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
     // `swap` lets only one of several concurrent requests through.
     if page.is_demo_running.swap(true, Ordering::SeqCst) {

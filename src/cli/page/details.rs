@@ -202,7 +202,7 @@ pub(super) fn text(records: &Records) -> String {
     lines.join("\n")
 }
 
-/// Returns a span and its descendants with their log records; all records of the trace if `top` is `None`.
+/// Returns the records of the span with index `top` and its descendants; of the whole trace if there is no such span.
 pub(super) fn part(trace: &Trace, top: Option<usize>, page: &Page) -> Records {
     let mut part = Records::default();
     part.spans.clone_from(&trace.spans);

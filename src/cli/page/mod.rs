@@ -126,7 +126,7 @@ impl Page {
         Some(store.version)
     }
 
-    /// Returns the receiver's endpoints for HTTP and gRPC. They are empty until the receiver listens.
+    /// Returns the receiver's endpoints for HTTP and gRPC; empty texts until the receiver is set.
     pub(crate) fn endpoints(&self) -> [&str; 2] {
         self.endpoints.get().map_or([""; 2], |endpoints| endpoints.each_ref().map(String::as_str))
     }

@@ -32,7 +32,7 @@ struct Condition {
     test: Test,
 }
 
-/// A condition without its negation. Texts are in lower case.
+/// A condition without its negation. All texts except keys are in lower case.
 #[derive(Debug, PartialEq)]
 enum Test {
     Anywhere(String),

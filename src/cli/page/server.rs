@@ -26,8 +26,8 @@ use super::{Page, api};
 /// longest.
 const MAX_CONNECTIONS: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// Maximum number of event streams. A browser has six connections for all tabs, so with more streams the next tab would
-/// hang. Further tabs poll.
+/// Maximum number of event streams. A browser has six connections for all tabs: if streams used all six, the next tab
+/// would hang. Further tabs poll.
 const MAX_STREAMS: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum interval between two events of a stream.
@@ -220,7 +220,7 @@ fn is_gone(mut socket: &TcpStream) -> bool {
     }
 }
 
-/// A request. Only a request that loads a file has a body.
+/// A request. Its body is used only to load a file.
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     /// Host and port of an absolute target. They replace the header `Host` (RFC 9112, section 3.2.2).

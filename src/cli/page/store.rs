@@ -185,7 +185,7 @@ impl Store {
         self.log_bytes += bytes;
     }
 
-    /// Adds a refusal with its remedy. A refusal with the same text as a listed one is only counted.
+    /// Adds a refusal with its remedy. If a refusal with this text is listed, only updates its count and time.
     pub(crate) fn refuse(&mut self, refused: &RefusedRequest, what: String, at: SystemTime) {
         let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.version += 1;

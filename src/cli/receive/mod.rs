@@ -108,11 +108,11 @@ enum Ending {
 ///
 /// With --tree, a trace is drawn as a tree with its log records once its root has arrived, no parent is missing and
 /// no record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when
-/// open traces take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans, below
-/// their ancestors. Log records without a trace, and metrics that are new or have changed, are shown at once. If the
-/// output is a pipe or a file, each record is one line, which shows up to 65,536 characters of each text; the line of a
-/// span ends with its events. If records arrive faster than the output is read, they are counted instead of shown, so
-/// that no sender waits.
+/// incomplete traces take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans,
+/// below their ancestors. Log records without a trace, and metrics that are new or have changed, are shown at once. If
+/// the output is a pipe or a file, each record is one line, which shows up to 65,536 characters of each text; the line
+/// of a span ends with its events. If records arrive faster than the output is read, they are counted instead of shown,
+/// so that no sender waits.
 ///
 /// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests
 /// for other hosts are refused. A web page may send only if it comes from this machine or from an --allow-origin. All
@@ -159,7 +159,7 @@ impl Options {
     }
 }
 
-/// Shows received records until the process is interrupted or its output is closed.
+/// Shows received records until the process is interrupted, the user quits, or the output is closed.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
     // The handler is installed first, because another program may send a signal as soon as it has read the greeting.

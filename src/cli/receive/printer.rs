@@ -20,8 +20,8 @@ const FOOT_INTERVAL: Duration = Duration::from_millis(100);
 const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
 const ERASE: &str = "\r\x1b[K";
-/// Maximum bytes of one write. The counter of written bytes advances with each write, so small writes show that a slow
-/// reader still reads.
+/// Maximum bytes of one write. Written bytes are counted after each write, so with small writes, the count grows even
+/// if the reader is slow.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
 /// State of the printing thread.
@@ -49,7 +49,7 @@ impl<'a> Printer<'a> {
         Self { queue, view, output, refusals, foot_drawn, is_foot_due: false, width_read, last_refusal }
     }
 
-    /// Prints the greeting, then all entries until the queue is closed.
+    /// Prints the greeting, then the entries of the queue. Returns after [`Entry::End`], or if the output fails.
     pub(super) fn run(mut self, greeting: &[String]) -> io::Result<()> {
         self.print_lines(greeting)?;
         loop {
@@ -105,7 +105,7 @@ impl<'a> Printer<'a> {
         Some(due.saturating_duration_since(Instant::now()))
     }
 
-    /// Prints the number of batches that were not shown, at the place where they are missing.
+    /// If batches did not fit into the queue since the last call, prints their number and that of their records.
     fn print_gap(&mut self) -> io::Result<()> {
         match self.queue.take_missed() {
             Some(missed) => self.print_lines(&[gap(missed, &self.view.style)]),
@@ -122,7 +122,7 @@ impl<'a> Printer<'a> {
         self.foot_drawn = now;
         let refused = match self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count {
             0 => None,
-            // The reason is unknown, because the refusal did not fit into the queue.
+            // The reason is unknown: the refusal still waits in the queue, or did not fit into it.
             number if self.last_refusal.is_empty() => Some(format!("{number} refused")),
             number => Some(format!("{number} refused: {}", self.last_refusal)),
         };
@@ -163,11 +163,11 @@ pub(super) fn count_missed(Missed { batches, records }: Missed) -> String {
 /// before other text is written.
 pub(super) struct Output<W> {
     out: W,
-    /// Number of bytes written so far.
+    /// Number of bytes written so far, without those of the foot.
     written: Arc<AtomicUsize>,
     /// Whether the output is a terminal that can erase a line, and so can have a foot.
     pub(super) can_erase: bool,
-    /// Width of the terminal. It may be less than the width of the lines above the foot.
+    /// Width of the terminal, `usize::MAX` if unknown. The lines above the foot may be wider.
     pub(super) columns: usize,
     foot: String,
 }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn the_foot_is_erased_before_it_changes_and_never_wider_than_the_terminal() {
         let mut output = output(true);
-        // On a terminal as narrow as this one, the lines above wrap.
+        // The other lines have up to 44 cells, so they wrap on this terminal of 10 columns.
         let style = plain_style(44);
         for text in ["1 trace", "1 trace", "2 traces \x1b[2J open"] {
             output.draw_foot(text, &style).expect("a vector has room");

@@ -21,7 +21,7 @@ pub(super) enum Entry {
     End(Vec<String>),
 }
 
-/// The queue. Adding an entry never blocks: if the queue is full, the batch is counted and dropped.
+/// The queue. Adding never blocks: if the queue is full, a batch is dropped and counted, and a refusal is dropped.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -52,7 +52,7 @@ impl Queue {
         let bytes = batch.memory_bytes();
         let mut state = self.lock();
         state.batches += 1;
-        // An empty queue accepts a batch of any size, so that a very large batch is shown, too.
+        // If no other batch is queued or processed, one of any size is accepted, so that a very large batch is shown.
         let has_room = state.bytes == 0 || state.bytes.saturating_add(bytes) <= MAX_BYTES;
         if has_room && state.entries.len() < MAX_ENTRIES {
             state.bytes += bytes;
@@ -79,7 +79,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for the next entry, at most for `timeout`.
+    /// Removes the next entry, or [`Entry::End`] after the last one. Waits for it up to `timeout`, then returns `None`.
     pub(super) fn next(&self, timeout: Option<Duration>) -> Option<Entry> {
         let is_idle = |state: &mut State| state.entries.is_empty() && state.closing_lines.is_none();
         let waited = self.changed.wait_timeout_while(self.lock(), timeout.unwrap_or(Duration::MAX), is_idle);
@@ -92,7 +92,7 @@ impl Queue {
         self.lock().bytes -= batch.memory_bytes();
     }
 
-    /// Returns the counts of the batches that did not fit since the last call, or `None` if all of them fit.
+    /// Returns the counts of the batches that did not fit since the last call, or `None` if there were none.
     pub(super) fn take_missed(&self) -> Option<Missed> {
         Some(mem::take(&mut self.lock().missed)).filter(|missed| missed.batches > 0)
     }

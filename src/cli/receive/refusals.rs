@@ -15,8 +15,8 @@ const MAX_PATH_WIDTH: usize = 80;
 /// The refused requests of each kind, and where the receiver listens.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// For each kind, the time of the last report and the number of refusals since. The last part of the key separates
-    /// CORS preflight requests from others.
+    /// The time of the last report and the number of refusals since, for each kind and protocol. The `bool` in the key
+    /// is true for CORS preflight requests.
     kinds: BTreeMap<(RefusalKind, &'static str, bool), (Instant, u64)>,
     pub(super) count: u64,
     /// Endpoints of the receiver for HTTP and for gRPC.

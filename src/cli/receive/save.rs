@@ -40,7 +40,7 @@ pub(super) fn start(path: &Path) -> Result<Save, Failure> {
     Ok(Save { queue, name, ended, has_failed })
 }
 
-/// Opens the file on another thread: opening a named pipe that no process reads would block forever.
+/// Opens the file on another thread, and gives up after `timeout`: opening a named pipe that no process reads blocks.
 fn open(path: &Path, timeout: Duration) -> io::Result<File> {
     let (send, opened) = mpsc::channel();
     let path = path.to_owned();
@@ -56,7 +56,7 @@ fn open_at_line_start(path: &Path) -> io::Result<File> {
     // Telemetry may contain personal data, so only the owner may read a new file.
     let mut file = private_file().create(true).append(true).open(path)?;
     // If an earlier process died while writing, the last line is incomplete, so a line end is added. If the last byte
-    // cannot be read, an empty line does no harm.
+    // cannot be read, one is added as well: an empty line does no harm.
     if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {
         file.write_all(b"\n")?;
     }
@@ -71,7 +71,7 @@ fn last_byte(path: &Path) -> io::Result<u8> {
 }
 
 impl Save {
-    /// Waits until all batches are written, at most for `timeout`. Returns a message with the result.
+    /// Closes the queue, and waits up to `timeout` for the end of the thread. Returns a message with the result.
     pub(super) fn finish(&self, timeout: Duration) -> String {
         self.queue.close(Vec::new());
         let name = &self.name;
@@ -90,7 +90,7 @@ impl Save {
     }
 }
 
-/// Writes batches until the queue is closed. Returns the number of written records.
+/// Writes the batches of the queue until its end or an error. Returns the number of written records.
 fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
     let report = |what: &str| {
         has_failed.store(true, Ordering::Relaxed);

@@ -15,15 +15,16 @@ use crate::cli::sender::{self, AsValue, Attribute, Attributes, Destination, Pare
 
 /// Sends a log record, or the lines of standard input.
 ///
-/// Sends a log record. Its body is BODY, the words joined by spaces. If TRACEPARENT is set, the record belongs to that
-/// span.
+/// Sends a log record. Its body is BODY, the words joined by spaces. The record belongs to the span in TRACEPARENT, if
+/// it is set.
 ///
 /// With - each line of standard input is a record. A line that is a JSON object may have the keys body (or message, or
-/// msg), level, time, event, traceparent and attributes (an object). Every other key becomes an attribute, and so does
-/// a key with an invalid value, so that the output of most loggers can be sent unchanged. An unknown level becomes the
-/// severity text. Any other line is the body itself. Empty lines are left out; lines of more than 4 MiB are reported.
-/// The options are defaults for values that a line does not have. If the queue is full, reading waits. Ctrl-C and
-/// SIGTERM end the input: the records read so far are delivered; a second signal ends the command at once.
+/// msg), level (or severity), time (or timestamp, or ts), event, traceparent and attributes (an object). Every other
+/// key becomes an attribute, and so does a key with an invalid value, so that the output of most loggers can be sent
+/// unchanged. An unknown level becomes the severity text. Any other line is the body itself. Empty lines are left out;
+/// lines of more than 4 MiB are reported. The options are defaults for values that a line does not have. If the queue
+/// is full, reading waits. Ctrl-C and SIGTERM end the input: the records read so far are delivered; a second signal
+/// ends the command at once.
 #[derive(Debug, Args)]
 #[command(after_help = include_str!("../help/log.txt").trim_ascii_end())]
 pub(crate) struct LogOptions {
@@ -109,7 +110,7 @@ pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
 }
 
 impl Draft {
-    /// Returns a copy of this draft with the values of a line. A key with an invalid value becomes an attribute.
+    /// Returns a copy of this draft with the values of a line. Invalid values except a level become attributes.
     fn of_line(&self, line: &str) -> Self {
         // Any line that is not a JSON object is a body.
         let Ok(mut fields) = serde_json::from_str::<Map<String, Json>>(line) else {

@@ -21,9 +21,9 @@ const LINE_FORM: &str = "an object with type, name and value, and optionally uni
 /// Sends a measurement.
 ///
 /// Adds VALUE to a counter, sets a gauge to VALUE, or records VALUE in a histogram. For counters and gauges, a VALUE
-/// without a decimal point is sent as an integer. Counters and histograms are sent as deltas, because the command does
-/// not know earlier values; OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE overrides this. A counter to which only 0
-/// was added is not sent; on the command line, 0 is an error.
+/// without a decimal point or exponent is sent as an integer. Counters and histograms are sent as deltas, because the
+/// command does not know earlier values; OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE overrides this. A counter to
+/// which only 0 was added is not sent; on the command line, adding 0 is an error.
 ///
 /// With - each line of standard input is a measurement as a JSON object: type (counter, gauge or histogram), name and
 /// value, and optionally unit, description and attributes (an object). Measurements of the same metric and attributes
@@ -138,7 +138,7 @@ fn measure(meter: &Meter, line: Line, options: &MetricOptions) -> Result<(), Str
     let unit = line.unit.as_ref().or(options.unit.as_ref()).map_or("", String::as_str);
     let text = line.description.as_ref().or(options.description.as_ref()).map_or("", String::as_str);
     let instrument = meter.build(&line.name).unit(unit).description(text);
-    // A counter or gauge is an integer instrument if the number has no decimal point and fits into 64 bits.
+    // A counter or gauge is an integer instrument if its number is an `i64` without a decimal point or exponent.
     let float = line.value.as_f64().unwrap_or(f64::NAN);
     match (line.r#type, line.value.as_u64(), line.value.as_i64()) {
         (Kind::Counter, Some(_), None) => {

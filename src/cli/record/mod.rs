@@ -46,7 +46,7 @@ fn deliver(
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Calls `take` with each non-empty line of standard input, until the input ends, or Ctrl-C or SIGTERM arrives.
+/// Calls `take` with each non-empty line of standard input, until its end, a read error, Ctrl-C or SIGTERM.
 ///
 /// Reports invalid lines with their numbers, and read errors. Returns true if there were no invalid lines or errors.
 fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, Failure> {
@@ -80,7 +80,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     Ok(is_whole)
 }
 
-/// Reads a line of standard input. Returns the line and whether it is complete, or `None` at the end of the input.
+/// Reads a line of standard input; `None` at the end of the input. The `bool` is false if the line was too long.
 fn next_line() -> Option<io::Result<(Vec<u8>, bool)>> {
     let mut line = Vec::new();
     match text::read_line(io::stdin().lock(), MAX_LINE_BYTES, &mut line) {

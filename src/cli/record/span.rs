@@ -28,8 +28,8 @@ const LINE_FORM: &str = "an object with name and optionally start, end, kind, st
 /// start keeps an unfinished span in FILE and sends nothing; event adds an event to it; end sends the span and removes
 /// FILE once the span was delivered. No process runs in between. A shell can source FILE, and --parent can read it: its
 /// lines TRACEPARENT=... and TRACESTATE=... make other commands children of the span. If OTEL_CLI_CARRIER_FILE is set,
-/// start also writes these lines to that file, and the other commands read it if --parent is not given. The command
-/// span background of otel-cli is not supported.
+/// start also writes these lines to that file, and the other commands read it if --parent is not given. The subcommand
+/// background, which otel-cli has, is not supported.
 ///
 /// With - each line of standard input is a span as a JSON object: name, and optionally start, end, kind, status,
 /// message, attributes (an object), events (a list of objects with name, time and attributes) and traceparent, the
@@ -243,7 +243,7 @@ fn tracer(telemetry: &Telemetry) -> Tracer {
     telemetry.tracer(sender::scope())
 }
 
-/// Writes the file of an unfinished span, and its context to the file that OTEL_CLI_CARRIER_FILE names.
+/// Writes the file of an unfinished span and, if OTEL_CLI_CARRIER_FILE is set, the span's context to the file it names.
 fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure> {
     let draft = Draft::new(details)?;
     let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;

@@ -1,7 +1,7 @@
 //! File of an unfinished span.
 //!
-//! Its first lines are shell assignments, with which other commands become children of the span. The comments hold the
-//! values that `span end` sends. `span end` first renames the file, so that exactly one process ends the span.
+//! Its first lines are shell assignments, with which other commands become children of the span. Shell comments below
+//! hold the values that `span end` sends. `span end` first renames the file, so that exactly one process ends the span.
 //!
 //! ```text
 //! TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
@@ -106,7 +106,7 @@ pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
     Ok(SpanFile { context, service, span })
 }
 
-/// Returns the name that the file got from another process that ends the span.
+/// Returns the new path of the file, if another process has renamed it in order to end the span.
 fn taken(file: &Path) -> Option<PathBuf> {
     let beginning = format!("{}{ENDING}", file.file_name()?.to_string_lossy());
     let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));

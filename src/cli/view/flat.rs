@@ -1,4 +1,4 @@
-//! Lists records: one entry for each record, below a heading for each request.
+//! Lists records: one row for each record or data point, below a heading for each signal of a request.
 
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -41,8 +41,8 @@ pub(crate) enum Layout {
     Whole,
 }
 
-/// Prints the records of a request. Each record is written before the next is drawn, because a batch may have a million
-/// records.
+/// Prints the records of a request. Each record is written before the next is drawn, so that a million records need
+/// little memory.
 pub(super) fn print(
     records: &Records,
     protocol: Option<Protocol>,
@@ -161,7 +161,7 @@ pub(crate) struct Row {
     layout: Layout,
     cells: Vec<(Column, Text<'static>)>,
     details: Vec<(Column, Text<'static>)>,
-    /// Texts of the events. Each event gets a line, or with [`Layout::Whole`] is appended to the record's line.
+    /// Texts of the events or exemplars. Each gets a line, or with [`Layout::Whole`] is appended to the record's line.
     below: Vec<Vec<(Column, Text<'static>)>>,
 }
 
@@ -214,7 +214,7 @@ impl Row {
         self.draw(style).iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
-    /// Draws the row. With [`Layout::Cut`], details that do not fit get a second line, and each event gets a line.
+    /// Draws the row. With [`Layout::Cut`], adds a line for details that do not fit, and one for each part of `below`.
     pub(crate) fn draw(self, style: &Style) -> Vec<String> {
         let Self { layout, cells, mut details, below: mut next_lines } = self;
         let mut first = style.line();

@@ -25,7 +25,7 @@ use super::waterfall::{self, Heading};
 const MAX_POINTS: usize = 16;
 /// Maximum memory of all series.
 const MAX_SERIES_BYTES: usize = 64 * 1024 * 1024;
-/// Maximum number of series listed for a push; the rest is counted.
+/// Maximum number of series listed for a request without `--full`; the rest is counted.
 const MAX_LISTED: usize = 12;
 
 /// Options for the form and the content of the output.

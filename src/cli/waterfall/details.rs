@@ -110,7 +110,7 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Returns lines for the span's error, events, log records and links, and for omitted and missing spans.
+    /// Returns lines for the span's error, events, log records and links, and for what is omitted, dropped or missing.
     pub(super) fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         // If the span was drawn before, only its new log records are shown.
         let bare = Span { start_time_unix_nano: view.span.start_time_unix_nano, ..Span::default() };

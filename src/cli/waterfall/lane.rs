@@ -4,7 +4,7 @@ use crate::cli::describe;
 use crate::cli::style::{Ink, Line, Style};
 use crate::cli::text::{self, Charset};
 
-/// Minimum width of a bar in eighths, so that the shortest span is visible.
+/// Minimum width of a bar in eighths of a cell, so that the shortest span is visible.
 const MIN_BAR_EIGHTHS: usize = 2;
 /// Minimum number of cells between two labels of the ruler.
 const LABEL_GAP: usize = 2;

@@ -26,8 +26,8 @@ pub(super) struct Node {
     pub(super) index: usize,
     /// Index of the parent's node, which always precedes this node.
     pub(super) parent: Option<usize>,
-    /// One entry for each ancestor below the root, and one for this span: true if a sibling of that span follows, so
-    /// that the guide line of its level continues.
+    /// Whether the guide line of each level continues, because a sibling follows: one entry for each ancestor below the
+    /// root, and one for this span.
     pub(super) trunks: Vec<bool>,
     pub(super) has_children: bool,
     /// Whether the span is drawn as a root because its parent is missing.
@@ -133,7 +133,7 @@ pub(super) fn limit_depth(
         shown_above.push(if keep[place] { Some(place) } else { above });
         let spans = 1 + nodes[place].like.len();
         match above {
-            // A deep error becomes a child of its nearest visible ancestor.
+            // If the parent of a shown node is hidden, the node becomes a child of its nearest visible ancestor.
             _ if keep[place] => nodes[place].parent = above,
             Some(above) => nodes[above].hidden += spans,
             None => hidden_roots += spans,

@@ -38,8 +38,8 @@ pub(super) struct Report<'d> {
 }
 
 impl<'d> Report<'d> {
-    /// Makes a report with the syntax errors. Errors in sections of other programs become warnings, unless the document
-    /// has no known section (`is_foreign`).
+    /// Makes a report with the syntax errors. Those in sections of other programs become warnings, or stay errors if
+    /// the document has no known section (`is_foreign`).
     pub(super) fn new(
         resolver: &'d Resolver,
         places: &'d Places<'d>,
@@ -183,7 +183,7 @@ fn add<'t>(entries: &mut Vec<Entry<'t>>, fields: &'t [Field], path: &[&'t str], 
         };
         let path: Vec<&'t str> = path.iter().copied().chain(parent).chain([name]).collect();
         match field.node.as_table() {
-            // A table at a path without known keys becomes one entry, so that it is reported once.
+            // A table below which no key is known becomes one entry, so that it is reported once.
             Some(nested) if leads_on(&path, known) => add(entries, nested, &path, known),
             _ => entries.push(Entry { path, key_at: field.at, node: &field.node }),
         }

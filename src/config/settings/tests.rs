@@ -37,7 +37,7 @@ fn every_row_sets_what_it_gets() {
     }
 }
 
-/// Another value changes only its own setting. The endpoint is set, because the transport would change its default.
+/// A new value of one setting changes no other. The endpoint is set, because the transport would change its default.
 #[test]
 fn no_row_sets_what_is_of_another() {
     let exporter = Exporter::http("localhost");

@@ -79,7 +79,7 @@ pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<Str
     else {
         return Vec::new();
     };
-    // A private key that was set by mistake has several entries, some of which look harmless. None of them is shown.
+    // A private key set by mistake is split into several entries, some of which look harmless. None of them is shown.
     let is_key = text.contains("-----BEGIN");
     let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MAX_DIAGNOSTICS);
     let is_harmless = |c: char| c.is_ascii_alphanumeric() || ".:*/[]_-".contains(c);

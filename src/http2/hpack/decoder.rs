@@ -286,7 +286,7 @@ impl Bytes<'_> {
 const fn bytes_by_code() -> [u8; 256] {
     let (mut bytes, mut ends, mut byte) = ([0; 256], ENDS, 0);
     while byte < bytes.len() {
-        // Counting sort: the symbols of a length follow all shorter ones.
+        // Counting sort by the length of the code: bytes with shorter codes come first.
         let place = &mut ends[HUFFMAN_LENGTHS[byte] as usize - 1].symbols;
         bytes[*place as usize] = byte as u8;
         *place += 1;

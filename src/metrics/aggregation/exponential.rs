@@ -6,8 +6,8 @@ use crate::record::{BucketsView, ExponentialLimits, ExponentialPoint};
 
 /// Highest scale, at which adjacent bounds differ by less than a millionth.
 const MAX_SCALE: i32 = 20;
-/// Default maximum number of buckets of each sign. With this maximum, the scale never falls below -4, where a bucket
-/// covers 16 powers of two, and 132 buckets cover all doubles. With a maximum of two, it never falls below -11.
+/// Default maximum number of buckets of each sign: 160. With it, the scale never falls below -4: there, a bucket covers
+/// 16 powers of two, so 132 buckets are enough for all doubles. With a maximum of two, it never falls below -11.
 const USUAL_BUCKETS: usize = ExponentialLimits::DEFAULT.buckets as usize;
 
 /// Counts values in buckets of base `2^(2^-scale)`: bucket `i` is `(base^i, base^(i+1)]`. Negative values have separate
@@ -29,7 +29,7 @@ impl ExponentialHistogram {
         self.record_many(value, 1)
     }
 
-    /// Counts a value `times` times.
+    /// Counts a value `times` times. Returns false without effect if the value is not finite or `times` is 0.
     #[inline]
     pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
         if !value.is_finite() || times == 0 {

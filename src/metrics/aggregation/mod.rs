@@ -140,8 +140,8 @@ impl Totals {
     }
 }
 
-/// Counts values in buckets. A bucket excludes its lower bound and includes its upper bound. The first and the last
-/// bucket are unbounded.
+/// Counts values in buckets. A bucket excludes its lower bound and includes its upper bound. The first bucket
+/// has no lower bound, and the last has no upper bound.
 #[derive(Debug, Clone)]
 pub(crate) struct ExplicitHistogram {
     bounds: Arc<[f64]>,
@@ -157,7 +157,7 @@ impl ExplicitHistogram {
         self.record_many(value, 1)
     }
 
-    /// Counts a value `times` times.
+    /// Counts a value `times` times. Returns false without effect if the value is not finite or `times` is 0.
     #[inline]
     pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
         self.record_in_bucket(value, times).is_some()

@@ -90,8 +90,8 @@ fn any_moderate() -> impl Strategy<Value = f64> {
         .prop_map(|value| if value.abs() > 1e300 { value / 1e10 } else { value })
 }
 
-/// Tolerance: one ulp of the sum, plus the error that double-double precision leaves for the sum of all absolute
-/// values.
+/// Tolerance: a few ulps of the sum, plus the error of Neumaier's method, which is proportional to the sum of all
+/// absolute values.
 fn tolerance(values: &[f64], exact: f64) -> f64 {
     let size: f64 = values.iter().map(|value| value.abs()).sum();
     let count = values.len() as f64;

@@ -165,7 +165,7 @@ impl World {
 #[derive(Default)]
 struct Oracle {
     values: Vec<u8>,
-    /// The counter that the callback observes, now and at its last call.
+    /// The values that the callback observes: the current ones, and those at its last call.
     visits: (BTreeMap<i64, u64>, BTreeMap<i64, u64>),
     visited: i64,
 }

@@ -1,21 +1,21 @@
 //! Learns the maximum request size of a collector from its answers. Pure: time is an argument.
 //!
-//! OTLP has no way to ask for the limit. A refusal (413) halves the limit, but not below the largest size that was
-//! accepted before, unless such sizes were refused three times in a row. If the limit has not changed for 30 s, the
-//! next accepted request of at least half of the limit raises it by half, because the collector's limit may have been
-//! temporary.
+//! OTLP has no way to ask for the limit. A refusal (413) sets the limit to half of the refused size, or to the largest
+//! size accepted before, if that is larger. Sizes that were accepted before must be refused three times in a row before
+//! the limit falls below them. If the limit has not changed for 30 s, the next accepted request of at least half of it
+//! raises it by half, because the collector's limit may have been temporary.
 
 use std::time::{Duration, Instant};
 
 /// Time after which an unchanged limit is raised.
 const RAISED_AFTER: Duration = Duration::from_secs(30);
-/// Number of consecutive refusals of single frames after which all frames of their size are assumed to be too large.
+/// After this many single frames were refused in a row, frames of the last one's size or larger are assumed too large.
 const HOPELESS_AFTER: u32 = 16;
 /// Time for which frames that are assumed to be too large are dropped without an attempt.
 const HOPELESS_FOR: Duration = Duration::from_secs(1);
 
-/// If a size that was accepted before is refused this many times in a row, the limit falls below that size. Fewer
-/// refusals may be caused by a single oversized record in the request.
+/// If a size that was accepted before is refused this many times in a row, the limit falls below that size. Up to
+/// then, the cause may be a single oversized record in the request.
 const MAX_DOUBTS: u32 = 3;
 
 /// The parts of later metrics are this many times smaller than a refused metric. The factor is large, because every
@@ -30,7 +30,7 @@ const MIN_METRIC_BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct RequestLimit {
     max_bytes: Option<usize>,
-    /// Largest request that was accepted.
+    /// Largest request that was accepted. Forgotten when `doubts` reaches [`MAX_DOUBTS`].
     taken: usize,
     /// Consecutive refusals of sizes that were accepted before.
     doubts: u32,
@@ -109,7 +109,7 @@ impl RequestLimit {
         }
     }
 
-    /// Returns whether a frame of this size is known to be too large, so that an attempt would be wasted.
+    /// Returns whether a frame of this size is assumed to be too large and must be dropped without an attempt.
     pub(crate) fn is_hopeless(&self, frame: impl FnOnce() -> usize, now: Instant) -> bool {
         self.hopeless.is_some_and(|(least, until)| now < until && frame() >= least)
     }

@@ -59,7 +59,7 @@ pub(crate) struct Counters {
 #[derive(Debug, Default)]
 struct Outcomes {
     counts: [Counts; Signal::COUNT],
-    /// Unsettled data points that the worker has collected. The flight recorder does not have them.
+    /// Collected data points that are neither settled nor spooled. Never in the flight recorder.
     collected: u64,
     handovers: [Handover; Signal::COUNT],
     closed: bool,
@@ -192,8 +192,8 @@ impl Counters {
         ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
     }
 
-    /// Counts data points that the worker has collected, if `admit` returns true. Returns `None` if the counters are
-    /// closed.
+    /// Counts data points that the worker has collected, if `admit` returns true. Returns the result of `admit`, or
+    /// `None` if the counters are closed.
     pub(crate) fn admit_collected(&self, points: u64, admit: impl FnOnce() -> bool) -> Option<bool> {
         let mut outcomes = lock(&self.outcomes);
         let is_admitted = (!outcomes.closed).then(admit);

@@ -64,7 +64,7 @@ pub(super) struct Backpressure {
     waiters: Mutex<Waiters>,
     /// Number of records for which callers wait.
     waiting_records: AtomicUsize,
-    /// Start of the worker thread. Set if the thread may never begin to run.
+    /// Start of the worker thread, which may never begin to run. Unset if callers drive the worker.
     start: OnceLock<Arc<WorkerStart>>,
     /// The worker, if it has no thread. Set once.
     room_maker: OnceLock<Weak<dyn RoomMaker>>,
@@ -148,10 +148,10 @@ impl Backpressure {
         self.latches.iter().any(|latch| latch.is_shut())
     }
 
-    /// Wakes the worker with `wake` and calls `try_reserve` for `records`: once if the caller must not wait, otherwise
-    /// until the call succeeds, the queue is `closed`, a latch is shut, or the time is up. The timeout starts at
-    /// `since`. The wait also ends if the worker thread has not begun to run in time. Calls `report` once if the wait
-    /// is long.
+    /// Wakes the worker with `wake`. A caller that must not wait calls `try_reserve` for `records` once. Any other
+    /// caller returns at once if a latch is shut. Otherwise it calls `try_reserve` until that succeeds, the queue is
+    /// `closed`, a latch is shut, the timeout (which starts at `since`) is over, or the worker thread has not begun to
+    /// run in time. Calls `report` once if the wait is long.
     pub(super) fn wait<T>(
         &self,
         since: Instant,
@@ -176,7 +176,7 @@ impl Backpressure {
         let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
         let mut report_at = Some(since + LONG_WAIT);
         loop {
-            // Read before `try_reserve`: a delivery after this line reopens a latch that is shut below.
+            // Read before `try_reserve`: after a delivery since this line, `shut` below leaves the latch open.
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
             // The caller is already in the list, so a release of room wakes it from now on: a release wakes the first
             // waiter, and each waiter that leaves wakes the next one.

@@ -2,8 +2,8 @@
 //! atomic word each.
 //!
 //! [`Level::reserve`] takes records and bytes at once in a compare-exchange loop, so no two callers get the same room.
-//! [`WakeThreshold`] is a one-shot trigger. Of several callers that find the threshold reached, only one swaps it for 0
-//! and sends the wake-up:
+//! [`WakeThreshold`] is a one-shot trigger. Callers that find the threshold reached swap it for 0, and the first such
+//! caller sends the wake-up:
 //!
 //! ```text
 //! worker: stay_awake ─► 0 ── worker: set ──► armed ── caller: check, swap ──► 0 and one message ──► worker wakes up
@@ -70,8 +70,8 @@ pub(super) struct Level {
 #[repr(align(128))]
 struct Left(AtomicU64);
 
-/// Largest number of records and of bytes of one frame so far. Both start at an eighth of the capacity or less, for
-/// which [`Level::pressure`] is three quarters of the capacity.
+/// Largest number of records and of bytes of one frame so far. Both start with a value up to which [`Level::pressure`]
+/// is three quarters of the capacity.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,

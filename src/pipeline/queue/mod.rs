@@ -187,8 +187,8 @@ impl Queue {
         true
     }
 
-    /// Enqueues a record if it fits into the open chunk and the queue, and needs no further work (the fast path).
-    /// Otherwise has no effect and returns false.
+    /// The fast path: enqueues a record if it fits into the open chunk and the queue, is no larger than the largest so
+    /// far, and no caller waits. Otherwise, or if the queue is closed, has no effect and returns false.
     #[inline(always)]
     fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8]) -> bool {
         let bytes = frame.len();
@@ -317,8 +317,8 @@ impl Queue {
         self.counters.count_not_enqueued(scope.signal, reason, records as u64);
     }
 
-    /// Accepts metrics that the worker collected and keeps itself. Returns false if the queue is full: the worker
-    /// cannot wait for itself.
+    /// Accepts metrics that the worker collected and keeps itself. Returns false if the queue has no room for them: the
+    /// worker cannot wait for itself.
     pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
         let fits = records <= self.max_records() && bytes <= self.level.capacity().1;
         let has_room = fits && self.level.reserve(records, bytes).is_some();
@@ -420,8 +420,8 @@ impl Queue {
     /// Returns the maximum size of a request with several records: an eighth of the queue, but at least one chunk.
     ///
     /// A request that is compressed or divided is a second copy of its records, so this limit also bounds the memory
-    /// that is used in addition to the queue. Waiting callers also get room earlier, because each request that is
-    /// settled releases its part.
+    /// that is used in addition to the queue. Small requests also give waiting callers room sooner, because each
+    /// settled request releases its part.
     pub(crate) fn max_request_bytes(&self) -> usize {
         (self.level.capacity().1 / 8).max(Chunk::BYTES)
     }

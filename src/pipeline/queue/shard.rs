@@ -101,7 +101,7 @@ impl Shard {
 
 impl OpenChunk {
     /// Appends a record to the open chunk if it fits there and `reserve` succeeds.
-    // `always`: without inlining, the two calls for each record would cost as much as the work inside them.
+    // `always`: calls of this function and of `append_reserved` would cost as much as the work inside them.
     #[inline(always)]
     pub(super) fn append_fast(
         &mut self,
@@ -201,7 +201,7 @@ impl Preallocated {
         }
     }
 
-    /// Returns unused memory to the queue. No lock may be held.
+    /// Returns an unused chunk to the queue, and frees the list of runs. No lock may be held.
     pub(super) fn give_back(self, queue: &Queue) {
         if let Some(chunk) = self.chunk {
             queue.give_back(chunk);
@@ -270,7 +270,7 @@ impl Queue {
         self.recorder.as_ref()?.take(scope.signal, scope.run_header().len() + bytes)
     }
 
-    /// Returns an emptied chunk to the callers.
+    /// Makes an emptied chunk available to callers again.
     pub(crate) fn give_back(&self, mut chunk: Box<Chunk>) {
         // Chunks that were enlarged for a large record are freed instead.
         if chunk.leave_slot() || chunk.is_for(Chunk::BYTES) {

@@ -98,7 +98,7 @@ pub(super) struct Phase {
     pub(super) until: Duration,
     /// The fault of each signal.
     pub(super) faults: [Fault; SIGNALS.len()],
-    /// Percentage of requests with this fault.
+    /// Percentage of each signal's requests that meet the signal's fault.
     pub(super) share: u64,
 }
 
@@ -113,7 +113,7 @@ pub(super) enum Fault {
     Refused,
     /// 404.
     NotTaken,
-    /// 413 for larger requests.
+    /// 413 for requests of more bytes than this.
     TooLarge(usize),
     /// Some records of a request are rejected.
     Partial,
@@ -136,7 +136,7 @@ pub(super) enum Action {
         records: u64,
         bytes: u64,
     },
-    /// Flushes. The caller waits for this time.
+    /// Flushes. The caller waits for at most this time.
     Flush(Duration),
     /// The process is frozen for this time, as by a serverless platform, or when its machine is suspended.
     Freeze(Duration),

@@ -33,7 +33,7 @@ pub(super) struct Book {
     pub(super) panicked: u64,
     /// Records that were too large although each was alone in its request.
     pub(super) too_large: u64,
-    /// Number of attempts, and of those that must be repeated: no answer, or "try again later".
+    /// Number of attempts, and of those that must be repeated: no answer, "try again later", or refused by the proxy.
     pub(super) attempts: u64,
     pub(super) later: u64,
     /// Value of `later` when the stop began, and the time that attempts have used since.
@@ -52,8 +52,8 @@ struct Record {
     made: Instant,
     scope: usize,
     is_answered: bool,
-    /// True if later records may arrive first: the caller of this record had to wait, or the record was in a request
-    /// that was divided, and the rest of such a request is appended to the spool when the program ends.
+    /// True if later records may arrive first: the caller of this record had to wait, or the record's request was
+    /// divided. At the end of the program, the rest of a divided request is appended to the spool.
     is_overtaken: bool,
 }
 
@@ -92,8 +92,8 @@ impl Book {
         numbers.iter().for_each(|number| self.records[*number].is_overtaken = true);
     }
 
-    /// Forgets the order of arrival, after the program was killed: records that the program had not noted as settled
-    /// arrive again.
+    /// Forgets the order of arrival, because another program follows: records that the first one did not note on disk
+    /// as settled arrive again.
     pub(super) fn forget_order(&mut self) {
         (self.seen, self.seen_at, self.answered) = (0, None, [0; SCOPES.len()]);
     }

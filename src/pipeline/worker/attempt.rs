@@ -100,8 +100,8 @@ impl Worker {
         self.observe(Some(*signal), time, failure.as_deref());
     }
 
-    /// Returns the next part to send. Parts that cannot be sent (lost, or known to be too large) are counted and
-    /// skipped.
+    /// Returns the next part to send, if any. Parts that cannot be sent (lost or too large) are counted and skipped. If
+    /// a newer snapshot is due, supersedes the old one and returns `None`.
     fn next_part(&mut self, at: usize) -> Option<Batch> {
         while !self.is_out_of_time() {
             if self.is_outdated(at) {
@@ -167,9 +167,9 @@ impl Worker {
         }
     }
 
-    /// Returns the deadline of an attempt: its timeout, or the time at which the batch is given up, if that is
-    /// earlier. In a stop, the deadline is also bounded by the signal's fair share of the remaining time, so that an
-    /// endpoint that does not answer leaves the other signals their time.
+    /// Returns the deadline of an attempt: the end of its timeout or, if earlier, the time at which the batch is given
+    /// up. In a stop, the signal's fair share of the remaining time replaces the latter, so that an endpoint that does
+    /// not answer leaves the other signals their time.
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
         let Some(stop) = self.state.stop.get() else {
@@ -197,7 +197,7 @@ impl Worker {
         *current_attempt = self.stop_by().is_none().then_some(batch.signal);
         drop(current_attempt);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
-        // A panic must not unwind past `self.transport`, which is restored below.
+        // Contain a panic, so that `self.transport` is put back below in any case.
         let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();
         let verdict = match self.state.turn.is_none() && self.spool.is_some() {
             true => {
@@ -344,8 +344,8 @@ impl Worker {
                 let pause =
                     (self.state.proxy_pause.left(clock::now()) + Duration::from_millis(500)).as_secs();
                 let message = format!("{reason}; nothing is sent for {pause} s");
-                // Reported even if another outage was reported within the period: only this message names the setting
-                // to correct.
+                // Without the rate limit: another outage may just have been reported, but only this message names the
+                // setting to correct.
                 return self.reporter.report_once(signal, ProblemKind::Unavailable, message);
             }
             Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason.clone()),

@@ -36,7 +36,7 @@ pub(crate) struct Delivery {
     pub(super) in_hand: [(u64, usize); 2],
     /// Start of the first attempt to send the next part, if there was an attempt.
     pub(super) begun: Option<Instant>,
-    /// `error.type` of the last attempt of the next part, if that attempt failed.
+    /// `error.type` of the latest attempt to send the next part, if that attempt failed.
     pub(super) failure: Option<String>,
     /// Time at which the next part is given up; `None` before its first attempt.
     pub(super) give_up: Option<Instant>,
@@ -45,7 +45,7 @@ pub(crate) struct Delivery {
     /// Consecutive attempts that did not reach the server, that a proxy refused, or that the server answered with "try
     /// again later". Exponent of the back-off.
     pub(super) failures: u32,
-    /// End of the current pause, and the pause itself.
+    /// End of the latest pause, which may be over, and the pause itself.
     not_before: Option<(Instant, Pause)>,
     throttle: Throttle,
     /// Time at which the worker first saw records in the queue since the last round. The linger time starts then.
@@ -131,7 +131,7 @@ impl Delivery {
         !self.is_finished && !self.is_idle() && !self.is_paused(now)
     }
 
-    /// Returns what the delivery waits for. With a spool, rounds go on during a pause.
+    /// Returns what the delivery waits for. While records go to the spool at once, rounds go on during a pause.
     pub(super) fn readiness(&mut self, batch: &BatchSettings, now: Instant) -> Readiness {
         match self.not_before.filter(|(then, _)| now < *then) {
             Some((then, _)) if self.passes_on_to_spool() => match self.round_readiness(batch, now) {
@@ -270,8 +270,8 @@ impl Delivery {
         self.release_batch(batch);
     }
 
-    /// Marks a batch from the queue as loaded from the spool, which has a copy of it, and releases its room in the
-    /// queue. The ledger counts the records as in flight before and after.
+    /// Marks a batch as loaded from the spool, which has a copy of it, and releases its room in the queue. The ledger
+    /// counts the records as in flight before and after.
     pub(super) fn move_out_of_queue(&mut self, batch: &mut Batch) {
         self.keep_if_collected(batch);
         self.release_room(batch.is_snapshot(), batch.records, batch.queued_bytes);

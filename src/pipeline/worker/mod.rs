@@ -12,8 +12,8 @@
 //! 2. *Attempt.* [`FairShare`] picks one of the deliveries that have something to send and are not paused: the delivery
 //!    that has used the least of the worker's time. One request of this delivery is sent (`attempt.rs`), or the metrics
 //!    are collected (`periodic_reader.rs`). An attempt always has a deadline.
-//! 3. *Rest.* If no attempt and no collection is due, the worker sleeps until the next known time. A queue wakes the
-//!    worker earlier, and at most once per rest, when it is filled to the level that [`Worker::next_event`] has set.
+//! 3. *Rest.* If no attempt and no collection is due, the worker sleeps until one will be. A queue wakes the worker
+//!    earlier, and at most once per rest, when it is filled to the level that [`Worker::next_event`] has set.
 //!
 //! [`Throttle`]: crate::pipeline::schedule::Throttle
 //!
@@ -144,7 +144,7 @@ pub(crate) struct Worker {
     pub(crate) batch: BatchSettings,
     pub(crate) retry: RetrySettings,
     pub(crate) attempt_timeout: Duration,
-    /// The encoded resource that every request starts with.
+    /// The encoded resource of all records whose scope has no resource of its own.
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
     pub(crate) reader: Option<PeriodicReader>,
@@ -260,7 +260,7 @@ impl Worker {
         worked
     }
 
-    /// Runs `work` and contains a panic: the records that had left the queues are dropped and counted, the worker
+    /// Runs `work` and contains a panic: the records that had left the queues are dropped and counted, and the worker
     /// goes on.
     fn caught<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let worked = contain_panic(|| work(self)).ok();
@@ -270,7 +270,7 @@ impl Worker {
         worked
     }
 
-    /// Ends the worker: moves the remaining records to the spool, if there is one, and ends all flushes.
+    /// Ends the worker: collects the last metrics, moves what is left to the spool, if any, and ends all flushes.
     fn finish(&mut self) {
         self.collect_last_metrics();
         if !self.is_forked() {
@@ -290,7 +290,7 @@ impl Worker {
     }
 
     /// Does one thing: a collection, an attempt, or a rest. Returns false if nothing is due and this thread may not
-    /// rest.
+    /// rest, or in a forked child.
     fn step(&mut self) -> bool {
         !self.is_forked() && (self.report_after(Self::work) || !self.is_forked() && self.rest())
     }

@@ -81,7 +81,7 @@ impl Worker {
         (0..self.deliveries.len()).any(is_before)
     }
 
-    /// Returns the time of the next collection; `None` while the previous snapshot is neither sent nor spooled.
+    /// Returns the time of the next collection; `None` while none may begin, such as before a snapshot is settled.
     pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
         let is_free = metrics.is_free(clock::now()) && !self.state.reader.is_collecting;
@@ -96,7 +96,7 @@ impl Worker {
         self.state.reader.next.is_some_and(|next| next <= now)
     }
 
-    /// Requests a collection as soon as possible. Returns the number of the last collection before the request.
+    /// Requests a collection as soon as possible. Returns how many have begun so far; `None` if none will follow.
     pub(super) fn request_collection(&mut self) -> Option<u64> {
         if self.reader.is_none() || self.state.reader.is_last {
             return None;
@@ -220,8 +220,8 @@ impl Worker {
         self.wants_more()
     }
 
-    /// Runs steps of the worker until all collected metrics are sent. The other signals get their share of the time.
-    /// The recursion is one level deep, since `is_collecting` prevents a nested collection.
+    /// Runs steps of the worker to send all metrics that have left the queue. The other signals get their share of the
+    /// time. The recursion is one level deep, since `is_collecting` prevents a nested collection.
     fn make_room(&mut self, at: usize) {
         let begun = clock::now();
         self.deliveries[at].drain_queue(begun);

@@ -154,14 +154,14 @@ impl Worker {
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
             return Some(batch);
         }
-        // Free the batch before the sync, which may take long: if the process dies meanwhile, only the spool has the
-        // records, and the flight recorder has them no longer.
+        // Free the batch before the sync, which may take long: callers may wait for the room. The sync is for a failure
+        // of the machine; the entry survives the end of the process without it.
         self.deliveries[at].note_spooled(batch);
         spool.sync_if_due(clock::now());
         None
     }
 
-    /// Makes the oldest request in the spool the next part.
+    /// Loads the oldest request in the spool as the next part, or as several parts if it is too large.
     pub(super) fn load_spooled(&mut self, at: usize) {
         self.pass_on_to_spool(at);
         let signal = self.deliveries[at].signal;
@@ -317,7 +317,7 @@ impl Worker {
         let delivery = &self.deliveries[at];
         let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
         let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
-        // True if these records may go to the spool without a copy of the batch in front of them.
+        // True if the records of this queue may go to the spool without a copy of the batch in front of them.
         let is_first = at != sending || batch.is_spooled() || self.state.is_copied_to_spool;
         // If the spool has requests that could not be read, the copy would not be the oldest request, and the verdict
         // would remove an older request instead of the copy.
@@ -330,7 +330,7 @@ impl Worker {
         }
     }
 
-    /// Writes a copy of the batch that is being sent to the spool, so that later records can follow it.
+    /// Copies to the spool the batch that is being sent, so that later records can follow it. Returns false on failure.
     fn copy_to_spool(&mut self, batch: &Batch) -> bool {
         let Some(spool) = &mut self.spool else { return false };
         self.state.is_copied_to_spool = write(spool, batch).is_ok();

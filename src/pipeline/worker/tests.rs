@@ -549,7 +549,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     assert!(rests <= 3, "it woke {rests} times");
 }
 
-/// Makes a worker with a spool in the directory.
+/// Makes a worker with a spool in a new directory, and returns both.
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
     let directory = std::env::temp_dir().join(format!("standpipe-{name}-{}", std::process::id()));

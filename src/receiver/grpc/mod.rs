@@ -94,7 +94,7 @@ struct Reader<'a> {
 struct ConnectionOver;
 
 impl<'a> Reader<'a> {
-    /// Reads available bytes. Returns the calls that are complete now.
+    /// Reads available bytes. Returns the calls that must be answered now, because they are complete or refused.
     fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
         let connection = self.handler.connection;
         // Checked before each read: otherwise, a client that sends continuously could keep this thread running after a
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         self.wire.read(&mut self.buffer)
     }
 
-    /// Returns the complete calls among the events, and applies answers that are chosen when a call begins.
+    /// Returns the calls among the events, and applies answers that are chosen when a call begins.
     fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, ConnectionOver> {
         let shared = self.handler.connection.shared;
         let mut calls = Vec::new();

@@ -224,7 +224,7 @@ impl Session {
 
 /// Sending of answers.
 impl Session {
-    /// Sends headers, or trailers if they end the stream.
+    /// Sends headers or trailers.
     pub(super) fn send_headers(&mut self, id: u32, fields: &Fields, ends_stream: bool) -> Result<(), Gone> {
         // The stream is checked first: `encode` emits a pending table size update, which would be lost with a block
         // that is not sent.

@@ -24,8 +24,8 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     while connection.exchange().is_ok() {}
 }
 
-/// Callback that answers a request for a page, with its body. It returns `None` if it has written to the socket itself;
-/// the connection then ends.
+/// Callback that gets a request for a page and its body, or a refused request, and answers it. If the callback has
+/// written to the socket itself, it returns `None`, and the connection ends.
 pub(in crate::receiver) type OnPageRequest =
     dyn Fn(Result<(&ReceivedRequest, &[u8]), &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
 

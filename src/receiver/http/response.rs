@@ -81,7 +81,7 @@ fn render_head(answer: &Answer, form: Form, keep_alive: bool, body: u64) -> Vec<
     head.into_bytes()
 }
 
-/// Sends a head with `padding` bytes of additional fields.
+/// Sends a head with at least `padding` bytes of additional fields.
 fn send_padded(out: &mut impl Write, head: &[u8], padding: u64) -> io::Result<()> {
     // The padding goes before the empty line that ends the head.
     let (fields, empty_line) = head.split_at(head.len() - 2);

@@ -18,7 +18,7 @@ use super::*;
 use crate::record::message;
 use written::{list, log, metric, resource, scope, span};
 
-/// Fills every field of a message.
+/// Generated values for every field of a message.
 #[derive(Debug, Clone)]
 struct Stuff {
     id: Vec<u8>,

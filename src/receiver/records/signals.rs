@@ -164,7 +164,7 @@ impl ReceivedLog {
         u8::try_from(self.log.severity_number).ok().and_then(Severity::from_number)
     }
 
-    /// Returns the severity as its source spells it.
+    /// Returns the severity as its source spells it; empty if the sender gave no text.
     pub fn severity_text(&self) -> &str {
         &self.log.severity_text
     }
@@ -353,7 +353,7 @@ impl<'a> ReceivedPoint<'a> {
         }
     }
 
-    /// Returns the sum of the values of a histogram or summary; `None` if no sum was sent.
+    /// Returns the sum of the values of a histogram or summary; `None` for other metrics, and if no sum was sent.
     pub fn sum(self) -> Option<f64> {
         match self.0 {
             Point::Number(_) => None,

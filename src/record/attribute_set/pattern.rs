@@ -50,8 +50,8 @@ impl Pattern {
         Some(sum)
     }
 
-    /// Returns the [`hash`](Self::hash) of one to four pairs, and their values if each is a [`MediumText`]. The number
-    /// of pairs is a constant and there is no loop, so the words of the texts stay in registers.
+    /// Like [`hash`](Self::hash), for one to four pairs. Also returns their values if each is a [`MediumText`]. The
+    /// number of pairs is a constant and there is no loop, so the words of the texts stay in registers.
     #[inline(always)]
     pub(crate) fn digest<const N: usize>(&self, pairs: &[(&str, Value<'_>); N]) -> Option<Digest<N>> {
         let keys: &[Key; N] = (&*self.keys).try_into().ok()?;

@@ -15,7 +15,7 @@ const SEED: u64 = 0x1234_5678_9abc_def0;
 /// A key and a value. Values borrow, so the generated ones are leaked: they are few, and the tests are short.
 pub(in crate::record) type Pair = (&'static str, Value<'static>);
 
-/// Returns the expected set of these pairs, in order.
+/// Returns the expected set of these pairs, sorted by key.
 pub(in crate::record) fn model(pairs: &[Pair]) -> Vec<KeyValue> {
     let mut last = BTreeMap::new();
     for (key, value) in pairs.iter().filter(|(key, _)| !key.is_empty()) {
@@ -116,7 +116,7 @@ fn written(set: &AttributeSet, tag: u8) -> Vec<u8> {
     bytes
 }
 
-/// Compares bytes, because NaN differs from itself and −0 equals 0.
+/// Encodes attributes for a comparison: as values, NaN differs from itself and −0 equals 0.
 fn encoded(attributes: &[KeyValue]) -> Vec<Vec<u8>> {
     attributes.iter().map(Message::encode_to_vec).collect()
 }
@@ -178,7 +178,7 @@ proptest! {
     }
 }
 
-/// Returns the hash of the pairs by their digest, and whether the set has their values; `None` without a digest.
+/// Returns the hash in the digest of the pairs, and whether the set has their values; `None` without a digest.
 fn found_by_digest<const N: usize>(
     set: &AttributeSet,
     pattern: &Pattern,

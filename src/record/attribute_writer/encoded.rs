@@ -18,7 +18,7 @@ pub(crate) struct EncodedAttributes {
     /// Encoded fields with the tag of a record's attribute.
     bytes: Box<[u8]>,
     keys: KeyFilter,
-    /// Length of the longest string value in bytes. A record with a lower limit has to truncate it.
+    /// Length of the longest string value in bytes. A record with a lower limit may have to truncate it.
     longest: usize,
 }
 
@@ -45,7 +45,7 @@ impl EncodedAttributes {
 
 impl AttributeWriter {
     /// Sets several attributes of the record at once. Returns false without effect if a key may be set already, a value
-    /// is too long, or the attributes must be counted one by one.
+    /// may be too long, or the attributes must be counted one by one.
     #[inline]
     pub(in crate::record) fn put_encoded(&mut self, attributes: &EncodedAttributes) -> bool {
         if attributes.longest > self.value_length || !self.fields.seen.add_new(&attributes.keys) {

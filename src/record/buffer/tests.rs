@@ -3,7 +3,7 @@ use prost::encoding::encode_varint;
 
 use super::*;
 
-/// Lengths at which a length prefix becomes longer.
+/// Lengths around those at which a length prefix becomes longer.
 const EDGES: [usize; 6] = [126, 127, 128, 16_383, 16_384, 2_097_152];
 
 fn empty(max_len: usize) -> Buffer {

@@ -299,7 +299,7 @@ mod model {
             record.add(&attributes, point.period, &value, &exemplars)
         }
 
-        /// Adds all points, and returns the finished record.
+        /// Begins a metric in the record, and adds all points.
         pub(super) fn write(&self, record: &mut MetricRecord) {
             self.begin(record, usize::MAX);
             for index in 0..self.points.len() {

@@ -262,7 +262,7 @@ fn attributes_behind_an_encoded_key_are_those_behind_any_key() {
         let (mut encoded, mut plain) = (begun(&limits, AMPLE), begun(&limits, AMPLE));
         for value in &values {
             [&mut encoded, &mut plain].into_iter().for_each(|record| record.begin(&head("a name")));
-            // The second round replaces the values of the first.
+            // The last two keys repeat earlier ones, so their values are replaced.
             for key in keys.iter().chain(&keys[1..3]) {
                 encoded.set_at_start(&EncodedKey::new(key), *value);
                 plain.set(key, *value);

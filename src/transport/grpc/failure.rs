@@ -92,7 +92,7 @@ impl CallFailure {
     }
 }
 
-/// Returns `what`, followed by the code and the text of the server's GOAWAY.
+/// Returns `what`, followed by the code and the text of the server's GOAWAY, if it sent one.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match go_away {
         None => what.to_owned(),

@@ -46,7 +46,7 @@ impl Resolver for Unresolved {
 
 /// Opens connections for one agent.
 pub(super) struct HttpConnector {
-    /// Never contended, because ureq makes one request at a time here.
+    /// Never contended, because a transport makes one request at a time.
     pub(super) connector: Mutex<Connector>,
     /// Scheme and authority of the server behind a proxy that forwards requests.
     pub(super) origin: Option<Arc<str>>,

@@ -123,7 +123,7 @@ impl HttpSpec {
         Http { secrets: spec.secrets.clone(), spec, agent, compressor, json, interrupter, status: None }
     }
 
-    /// Calls the signing function. Returns its headers, and `host`, which it may have signed.
+    /// Calls the signing function. Returns its headers and, if no `host` is configured, the `host` that it was given.
     fn sign(&self, sign: &Signer, url: &Url, body: &[&[u8]]) -> Result<Vec<Header>, String> {
         let url = match &self.origin {
             Some(origin) => format!("{origin}{}", split_target(&url.called).1),
@@ -156,7 +156,7 @@ impl HttpSpec {
     }
 }
 
-/// Returns the URL of a signal. If a proxy forwards requests, it is the proxy's URL with the server's path and query.
+/// Returns the URL of a signal. If a proxy forwards requests, ureq calls the proxy with the server's path and query.
 fn url(settings: &ConnectionSettings, signal: Signal, forwarder: Option<&Proxy>) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
     let called = match forwarder {

@@ -41,7 +41,7 @@ struct Reader<'a> {
     rest: &'a [u8],
     /// Number of open objects and lists.
     depth: usize,
-    /// Last member name.
+    /// Name of the member whose value follows; empty before a name and in a list.
     name: Vec<u8>,
     /// True within a `partialSuccess`.
     is_inside: bool,
@@ -88,7 +88,7 @@ impl Reader<'_> {
         };
         let is_message = matches!(&self.name[..], b"errorMessage" | b"error_message");
         if self.is_inside && self.depth == 2 && is_message && token != b"null" {
-            // This may be the beginning of a message that is cut off.
+            // The token may be the beginning of a message that is cut off.
             self.partial.error_message = String::from_utf8_lossy(&token).into_owned();
         }
         if self.depth == 1 && self.name == b"message" && is_text {
@@ -145,7 +145,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the digits after `\u` and all directly following escapes, because a surrogate pair is two of them.
+    /// Reads the digits after `\u` and all directly following `\u` escapes: a surrogate pair takes two escapes.
     fn utf16(&mut self) -> Result<String, Fault> {
         let mut units = Vec::new();
         loop {

@@ -247,8 +247,8 @@ impl Session {
     }
 }
 
-/// A resolver without a client certificate, which notes that the server requested one. TLS 1.2 has no alert that says
-/// that a client certificate is required.
+/// A resolver without a client certificate, which notes that the server requested one. The note explains a failed
+/// handshake: TLS 1.2 has no alert for a missing client certificate.
 #[derive(Debug, Default)]
 struct NoCertificate {
     was_asked: AtomicBool,

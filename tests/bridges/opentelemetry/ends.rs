@@ -87,8 +87,8 @@ fn records_after_the_exporters_own_end_are_counted() {
     let telemetry = start(exporter(&receiver));
     let (spans, loggers) = (SpanExporter::new(&telemetry), loggers(&telemetry));
     let logger = loggers.logger("till");
-    // A tracer provider that is shut down passes no spans to its processor, so the processor is shut down by itself
-    // before a provider gets it. A logger provider that is shut down still passes on log records.
+    // A tracer provider that is shut down passes no spans to its processor. So only the processor is shut down, and
+    // then a new provider gets it. A logger provider that is shut down still passes on log records.
     spans.shutdown_with_timeout(LONG).unwrap();
     loggers.shutdown().unwrap();
     end_a_span(&SdkTracerProvider::builder().with_span_processor(spans).build());

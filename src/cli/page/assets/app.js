@@ -81,8 +81,7 @@ export const app = {
     return this.services[number] || "(no service)";
   },
 
-  /** Returns the server's result for the search, or undefined if the search or the view has changed meanwhile. Shows
-   * errors. */
+  /** Returns the server's result for the search; undefined if it failed, or search or view changed. Shows errors. */
   async find(view, path, parameters = {}) {
     const { query, time } = app;
     const [answer, error] = await ask(app.request(path, parameters)).then((found) => [found], (refused) => [undefined, refused]);

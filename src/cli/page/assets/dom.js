@@ -117,7 +117,7 @@ export function flash(button, text) {
   }, 1200);
 }
 
-/** Formats a value with its unit: durations and bytes in readable multiples, shares as percentages. */
+/** Formats a value with its unit: durations and bytes in readable multiples. */
 export function withUnit(value, unit = "") {
   const [base, suffix = ""] = unit.split(/(?=\/)/);
   const nanos = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, min: 6e10, h: 3.6e12 }[base];

@@ -81,7 +81,7 @@ const line = (resource, spans, scope) => JSON.stringify({ resourceSpans: [{ reso
 
 const KINDS = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 };
 
-/** Returns the value of a Jaeger tag with its type. */
+/** Converts a Jaeger tag to an attribute. */
 function tag({ key, type, value }) {
   if (type === "bool" || typeof value === "boolean") return { key, value: { boolValue: value === true || value === "true" } };
   if (type === "int64" || (type === undefined && Number.isInteger(value))) return { key, value: { intValue: String(value) } };

@@ -3,7 +3,7 @@
 import { Plot, QUANTILES, onDrag, quantile } from "./charts.js";
 import { ask, dot, grouped, h, traceAt, withUnit } from "./dom.js";
 
-/** Maximum number of lines in a chart. The legend lists the others. */
+/** Maximum number of lines in a chart. The legend lists all. */
 const MAX_LINES = 12;
 
 export class MetricsView {
@@ -236,8 +236,7 @@ function rates(points, isDelta) {
   return rates;
 }
 
-/** Returns the increments between points. The first point covers an unknown time, and is left out if there are
- * others. */
+/** Returns the increments. The first of several totals covers an unknown time, and is left out. */
 function increments(points, isDelta) {
   const columns = points.map((point, at) => {
     const before = points[at - 1];

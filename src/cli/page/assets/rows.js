@@ -52,8 +52,8 @@ export class Rows {
     this.draw();
   }
 
-  /** Returns the index of the row that must not move: the one under the pointer, else the first one if the list is
-   * scrolled; −1 if all rows may move. */
+  /** Returns the index of the row that must not move: the one under the pointer, else the first visible one if the list
+   * is scrolled; −1 for none. */
   fixed() {
     const { scrollTop } = this.element;
     const y = this.pointer === undefined ? 0 : this.pointer - this.element.getBoundingClientRect().top;

@@ -13,7 +13,7 @@ const LANE = 9;
 const CLEAR = 60;
 /** Vertical distance between the lines of calls back to earlier layers, which pass below all boxes. */
 const RETURN = 24;
-/** Width of the turns of these lines. */
+/** How far the curves at both ends of such a line bend to the side: the offset of their control points. */
 const TURN = 32;
 const MARGIN = 24;
 

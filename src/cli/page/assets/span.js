@@ -146,7 +146,7 @@ function scope(app, { name, version, attributes: list }) {
   return section(`Scope ${name || "–"}${version ? ` ${version}` : ""}`, false, list.length ? [table(app, list)] : []);
 }
 
-/** Draws keys and values, each with a link that searches for the value and a button that copies it. */
+/** Draws keys and values, with a button to copy the value and, if short, a link to search for it. */
 function table(app, list) {
   const rows = list.map(([key, kind, value]) => {
     const path = app.view?.isLogs ? "/logs" : "/";

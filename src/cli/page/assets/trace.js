@@ -11,7 +11,7 @@ import { ProfileView } from "./profile.js";
 const MIN_LIKE_LEAVES = 5;
 /** Number of places for marks of events and log records on the lane of a bar. Marks at one place are merged. */
 const MARK_PLACES = 120;
-/** Gaps of at least this share of the trace's time can be folded. `FOLDED_GAP` is the share of a folded gap. */
+/** Gaps of more than this share of the trace's time can be folded. `FOLDED_GAP` is the share of a folded gap. */
 const MIN_GAP = 0.04;
 const FOLDED_GAP = 0.01;
 /** Maximum number of services in the legend. */
@@ -427,7 +427,7 @@ export class TraceView {
     this.rows.draw();
   }
 
-  /** Selects the next or previous of `spans` in the order of the tree. After the last one, continues with the first. */
+  /** Selects the next or previous of `spans` in the order of the tree, and continues at the other end. */
   jump(spans, forward) {
     if (!spans.length) return;
     const at = this.tree.order.indexOf(this.span() ?? -1);

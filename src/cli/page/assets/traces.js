@@ -5,7 +5,7 @@ import { Scatter } from "./charts.js";
 import { copy, count, dot, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
 import { Listing, Rows, isNarrow } from "./rows.js";
 
-/** Heads of the columns, each with the order of the list that a click selects, and a tip. */
+/** Heads of the columns: the text, the sort order that a click selects, and a tip. Order and tip are optional. */
 const HEADS = [["time", "time"], ["trace"], ["services"], ["", undefined, "the length of a bar is the logarithm of the duration"],
   ["duration", "duration"], ["spans", "spans"], ["logs"], ["errors", "errors"]];
 /** Length of the shortest bar, in percent. */
@@ -66,7 +66,7 @@ export class TracesView {
     await this.update();
   }
 
-  /** Scrolls to the top. Called before the list shows other rows. */
+  /** Scrolls to the top, and updates the list's address. */
   reset() {
     this.app.list = this.address();
     this.listing.toTop();
@@ -169,7 +169,7 @@ export class TracesView {
       services.replaceChildren(...dots, this.app.service(trace.services[0][0]),
         trace.services.length > 1 ? ` +${trace.services.length - 1}` : "");
     }
-    // Logarithmic: one long trace would flatten all other bars.
+    // Logarithmic: else one long trace would flatten the others.
     const part = this.longest > this.shortest ? Math.log(Math.max(1, trace.nanos) / this.shortest) / Math.log(this.longest / this.shortest) : 1;
     lane.firstChild.style.width = `${SHORTEST_BAR + (100 - SHORTEST_BAR) * part}%`;
     lane.firstChild.className = hue(trace.services[0][0]);

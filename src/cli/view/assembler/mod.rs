@@ -1,9 +1,9 @@
 //! Collects the records of each trace until the trace is complete or has waited long enough.
 //!
 //! Programs send the spans of a trace in several requests and in any order. A trace is due after a time without
-//! records. This time is shorter if the root has arrived with an end time and no parent is missing. `due` is a priority
-//! queue of open traces by the time at which they are due. The spans of drawn traces are remembered: they are the
-//! ancestors of spans that arrive late.
+//! records, at the latest 30 s after its first record. The time is shorter if no parent is missing, and the root has
+//! ended or the trace was drawn before. `due` is a priority queue of open traces by the time at which they are due. The
+//! spans of drawn traces are remembered: they are the ancestors of spans that arrive late.
 //!
 //! This module is pure: it takes records and times, and returns the blocks to draw.
 
@@ -16,8 +16,7 @@ use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use crate::cli::describe;
 
-/// Time without records after which a trace with a root and without missing parents is drawn. Another service may send
-/// its spans a little later.
+/// Time without records after which a complete trace is drawn. Another service may send its spans a little later.
 const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
 /// Time without records after which any other trace is drawn. Most SDKs send a batch every 5 s.
 const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
@@ -61,7 +60,7 @@ pub(crate) struct Block {
     /// Empty if only log records of the trace arrived.
     pub(crate) spans: Vec<ReceivedSpan>,
     pub(crate) logs: Vec<ReceivedLog>,
-    /// Ancestors of late spans, which were drawn before.
+    /// Spans that were drawn before: ancestors of late spans and log records.
     pub(crate) ancestors: Vec<ReceivedSpan>,
     pub(crate) state: State,
 }
@@ -143,7 +142,7 @@ impl Assembler {
         add: impl FnOnce(&mut OpenTrace, Option<&DrawnTrace>),
     ) {
         let drawn = self.drawn.get(id);
-        // All collections share one allocation of the id.
+        // `open` and `due` share one allocation of the id.
         let id = self.open.get_key_value(id).map_or_else(|| TraceId::from(id), |(id, _)| id.clone());
         let trace = self.open.entry(id.clone()).or_insert_with(|| {
             self.opened += 1;

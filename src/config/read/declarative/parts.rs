@@ -209,7 +209,7 @@ impl Reader<'_> {
                 }
                 let root = inner.given("root");
                 let root = root.map_or(Some(Sampler::always_on()), |root| self.sampler(&root))?;
-                // Built directly: `Sampler::parent_based` returns a root that is itself `parent_based` unchanged.
+                // Built directly, because `Sampler::parent_based` does not wrap a root that is itself `parent_based`.
                 Sampler(SamplerKind::ParentBased(Box::new(root.0)))
             }
             COMPOSITE => Sampler::composite(self.composable(&inner)?),

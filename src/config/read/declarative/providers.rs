@@ -87,7 +87,7 @@ pub(super) struct Member {
     pub(super) paths: SmallMap<&'static str, String>,
     cardinality_limits: [Option<usize>; InstrumentKind::NAMES.len()],
     has_secret_header: bool,
-    /// Headers with the text of a file, which is read again.
+    /// Headers that contain the text of a file, and how to read this file again.
     header_sources: Vec<HeaderSource>,
 }
 

@@ -8,8 +8,8 @@ use crate::config::text::quote;
 use crate::config::{ProviderName, View};
 use crate::record::Signal;
 
-/// Returns everything that has an effect, secrets included. Exporters are described by signal, because the signals of
-/// an exporter are written one by one.
+/// Returns everything that has an effect, secrets included. Each signal of an exporter is described separately, because
+/// the writer also writes it separately.
 fn meaning(config: &Config) -> Vec<String> {
     let of_application = |exporter: &&crate::Exporter| exporter.provider() == Some(ProviderName::Application);
     let resource = &config.main.resource;

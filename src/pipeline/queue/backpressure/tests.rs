@@ -17,7 +17,7 @@ fn waiting_records(backpressure: &Backpressure) -> usize {
     backpressure.waiting_records.load(Ordering::SeqCst)
 }
 
-/// Waits until `count` records wait.
+/// Waits until callers wait for room for `count` records in total.
 fn until_waiting(backpressure: &Backpressure, count: usize) {
     let deadline = Instant::now() + LONG;
     while waiting_records(backpressure) != count {

@@ -30,7 +30,7 @@ impl Disk {
         Self(path)
     }
 
-    /// Returns the name of any file in the directory.
+    /// Returns the name of a file in the directory; `None` if there is no file.
     pub(super) fn first_file(&self) -> Option<String> {
         let mut files = fs::read_dir(&self.0).ok()?;
         files.find_map(|file| file.ok()?.file_name().into_string().ok())

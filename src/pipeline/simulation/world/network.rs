@@ -19,7 +19,7 @@ pub(super) struct Request {
 }
 
 impl World {
-    /// Makes one attempt. In the background, this function returns after each slice of time and is called again.
+    /// Makes one attempt. On the simulated second thread, `send` returns after each slice of time and is called again.
     pub(super) fn send(&self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let (signal, at) = (payload.signal, payload.signal as usize);
         let queued = || self.handle().queue(signal).map_or(0, |queue| queue.level().0);

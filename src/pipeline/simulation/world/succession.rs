@@ -42,7 +42,7 @@ impl World {
         self.is_interrupted.set(false);
         self.refused_at.set(None);
         self.flushes.take();
-        // Records whose outcome could not be noted on disk arrive again.
+        // Records whose outcome was not noted on disk arrive again.
         self.books.borrow_mut().iter_mut().for_each(Book::forget_order);
         self.start_exporter();
         self.perform(Action::Stop(Duration::from_secs(600)));

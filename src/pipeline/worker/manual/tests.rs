@@ -53,7 +53,7 @@ fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Pumps the exporter on a second thread, which makes one attempt. Meanwhile `decide` determines its verdict.
+/// Pumps the exporter on a second thread, which makes one attempt. Meanwhile `decide` determines the verdict.
 fn pump(handle: &ExporterHandle, decide: impl FnOnce()) {
     let pumped = handle.manual().unwrap();
     thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn a_worker_that_has_ended_is_waited_for_by_none() {
     assert!(handle.is_stopped() && handle.wait_for_end(Instant::now()));
     assert_eq!(super::pump(&[manual], soon()), None);
     assert!(manual.wait_for_return(Instant::now()));
-    // A flush is over at once as well.
+    // A flush of the ended worker is over at once.
     assert!(handle.start_flush().ends_within(PATIENCE));
 }
 

@@ -44,7 +44,6 @@ impl Disk {
         self.state().fault = None;
     }
 
-    /// Returns the number of failed calls.
     pub(super) fn faults(&self) -> u64 {
         self.state().faults
     }

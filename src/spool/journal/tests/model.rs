@@ -170,7 +170,7 @@ struct Item {
     is_damaged: bool,
     /// True if the body cannot be read any more.
     is_spoiled: bool,
-    /// Place of the entry; `None` if the append failed.
+    /// Segment of the entry; `None` if the append failed.
     segment: Option<u64>,
     state: State,
 }
@@ -413,7 +413,7 @@ impl<M: Medium> Model<M> {
         }
     }
 
-    /// Compares the new journal with the model, and continues from there.
+    /// Compares a signal's entries in the new journal with the model, then changes the model to these entries.
     fn find(&mut self, signal: Signal, is_power_loss: bool) {
         let slots: Vec<Slot> = self.journal.lanes[signal as usize].slots.iter().copied().collect();
         let mut found = Vec::new();

@@ -18,7 +18,7 @@ const SIGNALS = {
   "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
 };
 
-// The HTTP/2 settings of the server, by the name of its manner.
+// The HTTP/2 settings of the server for each value of `--manner`.
 const SETTINGS = {
   usual: {},
   // closes connections that are idle for a fifth of a second

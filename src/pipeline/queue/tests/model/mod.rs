@@ -71,7 +71,7 @@ impl Shop {
         }
     }
 
-    /// Drains the queue like the worker, and counts the records.
+    /// Drains the queue like the worker. Returns the number of records.
     fn drain(&self) -> usize {
         let mut records = 0;
         self.queue.drain(|chunk| {

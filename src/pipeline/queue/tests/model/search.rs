@@ -133,7 +133,7 @@ struct Exhaustive {
 #[derive(Debug)]
 struct Choice {
     chosen: (TaskId, Step),
-    /// Threads that can be chosen later.
+    /// Threads that later runs can choose here.
     left: Vec<(TaskId, Step)>,
     /// Threads whose step leads only to schedules that have already run.
     asleep: Vec<(TaskId, Step)>,
