@@ -162,8 +162,8 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
             let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
             // A run that was killed may have left records in the spool, which would be delivered and counted now.
             let _ = fs::remove_dir_all(&spool);
-            // This queue is smaller than that of `parked`: the start of the flight recorder writes all pages of the
-            // recorder, which is several times as large as the queue. A burst fills less than a quarter of the queue.
+            // This queue is smaller than that of `parked`, because the start writes all pages of the flight recorder,
+            // which is several times as large as the queue. A burst fills less than a quarter of the queue.
             let exporter = exporter.queue_records(1 << 16).queue_bytes(64 << 20);
             let telemetry = workload::start(exporter.spool(spool).spool_open_spans(open_spans))?;
             let burst = make(&telemetry)?;

@@ -19,9 +19,9 @@
  *
  * Rules for all functions:
  *
- * - NULL. Every pointer may be NULL. With a NULL handle, a function does nothing: if the telemetry cannot be started,
- *   all handles made from it are NULL, and the program runs without telemetry. If another argument that a function
- *   requires is NULL, the function returns STANDPIPE_INVALID_ARGUMENT.
+ * - NULL. Every pointer may be NULL. With a NULL handle, a function does nothing, unless NULL means the current span.
+ *   If the telemetry cannot be started, all handles made from it are NULL, and the program runs without telemetry. If
+ *   another argument that a function requires is NULL, the function returns STANDPIPE_INVALID_ARGUMENT.
  * - Threads. Handles of all types except standpipe_span may be used by several threads at once, as long as no thread
  *   frees the handle meanwhile. A span may move between threads, but only one thread may use it at a time.
  * - Ownership. The caller owns the result of ..._new, ..._bind and ..._start, and must pass it to ..._free or ..._end.

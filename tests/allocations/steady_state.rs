@@ -42,7 +42,7 @@ fn measured() -> u64 {
 
 /// Counts the allocations of a closure.
 fn allocations(closure: impl FnOnce()) -> u64 {
-    // The first call allocates.
+    // The first call of `measured` allocates.
     measured();
     allocator::allocations(closure)
 }

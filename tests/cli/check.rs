@@ -266,7 +266,7 @@ fn a_grpc_exporter_is_described_as_any_other() {
     assert_eq!(found["exporters"][0]["endpoints"], json!({"traces": "https://collector.example:4317"}));
 }
 
-/// Checks a file with a gRPC exporter for spans and logs. Returns the output as text and as JSON.
+/// Checks a file with a gRPC exporter for spans and logs. Returns the exit code, and the output as text and as JSON.
 fn checked_over_grpc(name: &str, endpoint: &str, lines: &str) -> (Option<i32>, String, Value) {
     let tracer = "[tracer.otel]\ntype = \"otel\"\ntransport = \"grpc\"\nenable.log-exporter = true\n";
     let file = config(name, &format!("{tracer}endpoint = {endpoint:?}\n{lines}"));

@@ -55,7 +55,7 @@ pub(crate) fn heed_signals(command: &mut Command) {
     unsafe { command.pre_exec(heed) };
 }
 
-/// Runs the command. Returns the received records.
+/// Runs the command. Returns its output and the only received span.
 fn recorded(arguments: &[&str]) -> (Output, ReceivedSpan) {
     let receiver = Receiver::start().unwrap();
     let output = finish(&mut exec(&receiver, arguments));

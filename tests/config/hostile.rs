@@ -144,7 +144,7 @@ fn a_file_of_one_mebibyte_is_read_and_a_larger_one_refused_in_every_format() {
     assert!(Config::from_file("/dev/zero").expect_err("endless").is_unreadable());
 }
 
-/// Returns the processor time of this thread, so that other processes on the machine do not matter.
+/// Returns the processor time of this thread, so that other processes do not matter; except on Linux, the wall time.
 fn processor_time() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let spent = fs::read_to_string("/proc/thread-self/schedstat").ok();

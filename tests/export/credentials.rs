@@ -82,7 +82,7 @@ fn fetch(server: &str) -> io::Result<String> {
     Ok(answer.rsplit("\r\n").next().unwrap().to_owned())
 }
 
-/// Returns `token-1-of-the-collector`, then `token-2-…`.
+/// Returns a function that returns `token-1-of-the-collector`, then `token-2-…`, and the number of its calls.
 fn numbered() -> (Arc<AtomicUsize>, impl Fn() -> Credentials + Send + Sync + 'static) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);

@@ -11,7 +11,7 @@ const TOO_LARGE: [(&str, &str); 2] =
 /// Larger than the first window.
 const LARGE: usize = 300_000;
 
-/// Waits until the client has used up its window.
+/// Waits until the client has used up its window, and returns the stream of its request.
 fn hear_all_it_may(peer: &mut Peer) -> io::Result<u32> {
     let stream = peer.hear_head()?;
     let mut heard = 0;

@@ -76,7 +76,7 @@ pub(crate) fn data(stream: u32, content: &[u8]) -> Vec<u8> {
     frame(DATA, 0, stream, content)
 }
 
-/// Returns a payload followed by this much padding.
+/// Returns a frame whose content is followed by this much padding.
 pub(crate) fn padded(kind: u8, flags: u8, stream: u32, content: &[u8], padding: u8) -> Vec<u8> {
     let payload = [&[padding], content, &vec![0; usize::from(padding)]].concat();
     frame(kind, flags | PADDED, stream, &payload)

@@ -49,7 +49,7 @@ fn wait(mut child: Child) -> ExitStatus {
     }
 }
 
-/// Runs a program that ends by `end` in a child process. Returns how it ended, and the received spans.
+/// Runs a program that ends by `end` in a child process. Returns how it ended, and the number of received spans.
 fn ended_by(name: &str, end: impl FnOnce(Telemetry)) -> (ExitStatus, u64) {
     if task().is_some() {
         end(started());
@@ -162,7 +162,7 @@ fn a_host_that_is_not_known_does_not_use_up_the_budget() {
     }
 }
 
-/// Sends a signal to a program that is ready. Returns how it ended, and the received spans.
+/// Sends a signal to a program that is ready. Returns how it ended, and the number of received spans.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "std sends no signals")]
 fn ended_by_signal(name: &str, signal: libc::c_int) -> (ExitStatus, u64) {

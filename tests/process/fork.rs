@@ -91,7 +91,7 @@ fn received_once(receiver: &Receiver) -> HashMap<String, u64> {
     counts
 }
 
-/// Emits in the background, through old and new tracers, while `work` runs. Returns the number of emitted spans.
+/// Emits through old and new tracers while `work` runs. Returns the result of `work`, and the number of emitted spans.
 fn under_load<T>(telemetry: &Telemetry, work: impl FnOnce() -> T) -> (T, u64) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -48,7 +48,7 @@ fn export_twice(endpoint: &str) {
     process::report(ledger.exporters[0].attempts);
 }
 
-/// Asserts that an answer of any size costs less than 1 MiB and causes no retry.
+/// Asserts that this answer, whatever its size, costs less than 1 MiB and causes no retry.
 fn costs_no_memory(name: &str, answer: Answer) {
     if let Some(endpoint) = process::task() {
         return export_twice(&endpoint);

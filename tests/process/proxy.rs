@@ -97,7 +97,7 @@ fn switched_off_in_a_file(exporter: Exporter) -> Exporter {
     config.exporters()[0].clone()
 }
 
-/// Exports one span. Returns its outcome.
+/// Exports one span, or as many as the variable [`SPANS`] says. Returns the outcome.
 fn export(exporter: Exporter) -> String {
     let exporter = exporter
         .header("x-tenant", "seven")

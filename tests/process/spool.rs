@@ -146,7 +146,7 @@ fn child_task(endpoint: &str, spool: &Path, progress: &Path, run: u64) -> String
     format!("{endpoint} {} {} {run}", spool.display(), progress.display())
 }
 
-/// Emits until the process is killed, or until the end of the range.
+/// Emits until the process is killed or has emitted `most` records.
 pub(crate) fn emit_and_note(task: &str, most: u64) -> Telemetry {
     let words: Vec<&str> = task.split(' ').collect();
     let [endpoint, spool, progress, run] = words[..] else { panic!("{task}") };
@@ -689,7 +689,7 @@ fn a_hook_may_fork_when_a_child_reports_that_it_cannot_open_the_spool() {
     }
 }
 
-/// Runs `work` while a forked child lives. Returns whether `work` succeeded and the child lived until its end.
+/// Runs `work` while a forked child lives. Returns whether `work` succeeded and the child outlived it.
 #[allow(unsafe_code)]
 fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
     let mut status = 0;

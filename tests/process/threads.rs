@@ -214,7 +214,7 @@ fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
 
 /// Bytes that ureq's static allocates when it is initialized, in the first request of a process.
 const BYTES_OF_THE_STATIC: usize = 10;
-/// Time for which a thread stays in the middle of the initialization, unless the fork that it waits for has happened.
+/// Time for which a thread stays in the middle of the initialization, unless the fork that it waits for is earlier.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 static IS_IN_THE_MIDDLE: AtomicBool = AtomicBool::new(false);

@@ -253,7 +253,7 @@ fn what_is_not_one_trace_fails_and_shows_them() {
     );
 }
 
-/// Asserts the message of a panic whose message contains no value.
+/// Asserts that `work` panics with the text that a received trace is missing.
 fn message_of_str(work: impl FnOnce()) {
     let panic = catch_unwind(AssertUnwindSafe(work)).expect_err("it does not panic");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"no trace was received"));

@@ -170,7 +170,7 @@ fn writes_the_multiple_headers_without_a_parent() {
     }
 }
 
-/// Returns the headers that a span and its child send, below a parent in a single header.
+/// Returns what follows the ids in the single headers of a span and its child. `parent` is the caller's single header.
 fn of_spans(sampler: Sampler, parent: &str) -> [String; 2] {
     let receiver = Receiver::start().unwrap();
     let telemetry = start_with(Config::new().sampler(sampler).exporter(exporter(&receiver)));

@@ -131,7 +131,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Returns the next report. Panics if the child ends without one.
+    /// Returns the next report. Panics if the child ends, or its lifetime is over, before one arrives.
     pub(crate) fn next_report(&mut self) -> String {
         match self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
             Ok(report) => report,
@@ -152,7 +152,7 @@ impl Child {
         self.process.wait().expect("a child can be waited for")
     }
 
-    /// Waits for the child's end. Returns its remaining reports.
+    /// Waits for the child's end and returns its remaining reports. Panics if the child fails.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let mut reports = Vec::new();
         loop {

@@ -452,7 +452,7 @@ impl Screen {
         Some(Self { process, shown, seen: Vec::new() })
     }
 
-    /// Waits until the text appears after everything that earlier calls have waited for. Returns the output up to it.
+    /// Waits until the text appears after everything that earlier calls have waited for. Returns the output since then.
     fn wait_for(&mut self, part: &str) -> String {
         loop {
             let text = String::from_utf8_lossy(&self.seen).into_owned();

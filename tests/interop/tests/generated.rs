@@ -1,7 +1,7 @@
 //! Checks that the committed message types are exactly those that the schemas in `proto/` generate.
 //!
 //! After a change of a schema, run `STANDPIPE_REGENERATE=1 cargo test --test generated` in `tests/interop`. The test
-//! is not one of the crate's own tests, because the generator would make up a quarter of the crates that they need.
+//! is not one of the crate's own tests, because a quarter of the crates would then serve only the generator.
 
 use std::path::Path;
 use std::{env, fs};

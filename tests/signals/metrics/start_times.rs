@@ -11,7 +11,7 @@ use standpipe::{FlushOutcome, Telemetry};
 use crate::support::points::{int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start};
 
-/// Returns a time that is later than all before.
+/// Waits until the clock has advanced, and returns its time.
 fn now() -> u64 {
     let read = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let begun = read();

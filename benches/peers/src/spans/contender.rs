@@ -154,8 +154,8 @@ impl Pipe {
         }
     }
 
-    /// Emits one child per element, in traces with 15 children each, and stores the duration of each child in
-    /// nanoseconds. The children begin at this distance from each other.
+    /// Emits one child per element of `times`, in traces with 15 children each, and stores there the nanoseconds that
+    /// each child took. The children begin at this distance from each other.
     pub(super) fn time(&self, times: &mut [u32], distance: Duration) {
         (self.time)(times, distance);
     }

@@ -149,7 +149,7 @@ pub(super) fn count(
 ) -> Result<(), Error> {
     let counted = runs.instructions(contender, conditions)?;
     figures.add(&CALLER_INSTRUCTIONS, counted.caller);
-    // The other threads of a contender that is a lower bound only prepare the bytes, so they are not counted.
+    // If a contender is a lower bound, its other threads only prepare the bytes, so they are not counted.
     let others = if contender.can(Task::First) { counted.others } else { 0.0 };
     figures.add(&INSTRUCTIONS, counted.caller + others);
     Ok(())

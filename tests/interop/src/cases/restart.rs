@@ -32,7 +32,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
         });
         let restarted = (1..=RESTARTS).try_for_each(|round| {
             wait_until(NO_SPANS, || stage.has_seen_spans(round * 50))?;
-            // The first stop is orderly. The second one is as abrupt as the server's confirmed records permit.
+            // The first stop is orderly. The second one is as abrupt as possible without losing confirmed records.
             if round == 1 {
                 stage.ask_to_end()?
             } else {

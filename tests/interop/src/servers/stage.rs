@@ -112,7 +112,7 @@ impl Stage {
         }
     }
 
-    /// Returns the received records, once all sent records have arrived or the timeout has passed.
+    /// Returns the received records. If the server forwards them, waits for all that were sent, up to the timeout.
     pub(crate) fn records(&self, sent: Sent) -> Result<Vec<Record>, Error> {
         match &self.view {
             View::Book(book) => seen::in_book(&fs::read_to_string(book)?),
