@@ -178,6 +178,9 @@ impl fmt::Display for Location {
     }
 }
 
+/// A value that was read, or the reason why it cannot be used. Without a value, the result of a check.
+pub(crate) type Checked<T = ()> = Result<T, Fault>;
+
 /// The part of a [`Diagnostic`] that does not depend on the origin of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -191,12 +194,12 @@ impl Fault {
     }
 
     /// Returns a fault as the `Err` of a check.
-    pub(super) fn err<T>(what: impl Into<Words>, fix: impl Into<Words>) -> Result<T, Self> {
+    pub(super) fn err<T>(what: impl Into<Words>, fix: impl Into<Words>) -> Checked<T> {
         Err(Self::new(what, fix))
     }
 
     /// Returns the fault as an error unless a condition is met.
-    pub(super) fn unless(is_met: bool, what: &'static str, fix: &'static str) -> Result<(), Self> {
+    pub(super) fn unless(is_met: bool, what: impl Into<Words>, fix: impl Into<Words>) -> Checked {
         if is_met { Ok(()) } else { Self::err(what, fix) }
     }
 

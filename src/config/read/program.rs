@@ -2,11 +2,11 @@
 //! A view has the form of OpenTelemetry's declarative configuration: a `selector` and a `stream`.
 
 use super::Found;
-use super::table::{BELOW_IT, Report, TRUE_OR_FALSE};
-use crate::config::error::Fault;
+use super::table::{BELOW_IT, Report};
+use crate::config::error::{Checked, Fault};
 use crate::config::node::{Field, Integer, Node, Tree};
 use crate::config::provider::{SERVICE_NAME, Sampler};
-use crate::config::read::value::{self, Resolver, Text, Unusable};
+use crate::config::read::value::{self, Resolver, Text, WHOLE_NUMBER, wrong_type};
 use crate::config::section::{PROGRAM_KEYS, Section, TELEMETRY};
 use crate::config::settings::general::{DETECT, EXEMPLARS, GeneralKind, GeneralRow, PROPAGATORS};
 use crate::config::text::dotted;
@@ -32,12 +32,12 @@ impl Found<'_> {
         if let Some(Field { node, .. }) = given(fields, resource) {
             match node.as_table() {
                 Some(fields) => self.attributes(fields, &[resource], &mut 0),
-                None => self.check(Err(Unusable::WrongType), &[resource], node, RESOURCE_ADVICE),
+                None => self.check(Err(wrong_type(node, RESOURCE_ADVICE)), &[resource], node),
             }
         }
         if let Some(Field { node, .. }) = given(fields, views) {
             if !matches!(node.value, Tree::List(_)) {
-                self.check(Err(Unusable::WrongType), &[views], node, VIEWS_ADVICE);
+                self.check(Err(wrong_type(node, VIEWS_ADVICE)), &[views], node);
             }
             let listed = if let Tree::List(nodes) = &node.value { &nodes[..] } else { &[] };
             let read = |node| read_view(node, &[TELEMETRY, views], &mut self.report);
@@ -48,19 +48,19 @@ impl Found<'_> {
         for (row, advice) in [(&DETECT, LIST_ADVICE), (&PROPAGATORS, LIST_ADVICE), (&EXEMPLARS, WORD_ADVICE)]
         {
             let Some(Field { node, .. }) = given(fields, row.key) else { continue };
-            let set = self.words(row, node);
-            self.check(set, &[row.key], node, advice);
+            let set = self.words(row, node, advice);
+            self.check(set, &[row.key], node);
         }
     }
 
     /// Sets a list of words, which is an array or a text with commas.
-    fn words(&mut self, row: &'static GeneralRow, node: &Node) -> Result<(), Unusable> {
+    fn words(&mut self, row: &'static GeneralRow, node: &Node, advice: &'static str) -> Checked {
         let GeneralKind::Words(list) = &row.kind else { return Ok(()) };
         let items = match &node.value {
             Tree::List(items) if !list.is_one => &items[..],
             _ => std::slice::from_ref(node),
         };
-        let texts = items.iter().map(|item| value::text(item, self.report.resolver));
+        let texts = items.iter().map(|item| value::text_in(item, node, self.report.resolver, advice));
         let texts: Vec<Text<'_>> = texts.collect::<Result<_, _>>()?;
         let words: Vec<&str> = texts.iter().flat_map(|text| list.split(&text.text)).collect();
         words.iter().find_map(|word| list.fault(word)).map_or(Ok(()), Err)?;
@@ -82,21 +82,21 @@ impl Found<'_> {
             if *count > MAX_ATTRIBUTES {
                 if *count == MAX_ATTRIBUTES + 1 {
                     let what = format!("more than {MAX_ATTRIBUTES} attributes: the rest is ignored");
-                    self.check(Err(Fault::new(what, "remove some").into()), &path, &field.node, "");
+                    self.check(Fault::err(what, "remove some"), &path, &field.node);
                 }
                 return;
             }
-            let (source, key) = (self.report.source(field.node.at), path[1..].join("."));
-            let set = set_attribute(&mut self.config.main, &key, &field.node, source, self.report.resolver);
-            self.check(set, &path, &field.node, ATTRIBUTE_ADVICE);
+            let (source, resolver) = (self.report.source(field.node.at), self.report.resolver);
+            let (key, node, advice) = (path[1..].join("."), &field.node, ATTRIBUTE_ADVICE);
+            let set = set_attribute(&mut self.config.main, &key, node, source, resolver, advice);
+            self.check(set, &path, node);
         }
     }
 
     /// Reports the reason why a value was not used.
-    fn check(&mut self, set: Result<(), Unusable>, path: &[&str], node: &Node, advice: &'static str) {
-        if let Err(unusable) = set {
-            let path = dotted(&[&[TELEMETRY], path].concat());
-            self.report.lone_error(node.at, path, unusable.into_fault(node, advice));
+    fn check(&mut self, set: Checked, path: &[&str], node: &Node) {
+        if let Err(fault) = set {
+            self.report.lone_error(node.at, dotted(&[&[TELEMETRY], path].concat()), fault);
         }
     }
 }
@@ -108,21 +108,22 @@ pub(super) fn set_attribute(
     node: &Node,
     source: SettingSource,
     resolver: &Resolver,
-) -> Result<(), Unusable> {
+    advice: &'static str,
+) -> Checked {
     Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
     if let Some(first) = settings.resource_source(key).location() {
-        return Err(Fault::duplicate_key(first.line).into());
+        return Err(Fault::duplicate_key(first.line));
     }
     settings.attribute_nodes.insert(key.to_owned(), node.clone());
     match &node.value {
         Tree::List(nodes) => {
-            let items = nodes.iter().map(|node| Item::read(node, resolver));
+            let items = nodes.iter().map(|item| Item::read(item, node, resolver, advice));
             let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
             let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
             settings.set_resource(key, Value::Array(&values), None, source);
         }
         _ => {
-            let item = Item::read(node, resolver)?;
+            let item = Item::read(node, node, resolver, advice)?;
             let written = match &item {
                 Item::Text(text) if text.is_secret => Some(text.written),
                 _ => None,
@@ -150,10 +151,8 @@ pub(super) fn read_provider(
         match (set(settings, node, report.resolver, report.source(node.at)), section) {
             (Ok(None), _) => {}
             (Ok(Some(odd)), _) => report.warning(node.at, path, Fault::new(odd, advice)),
-            (Err(unusable), Some(_)) => {
-                report.error(section, node.at, path, unusable.into_fault(node, advice))
-            }
-            (Err(unusable), None) => report.lone_error(node.at, path, unusable.into_fault(node, advice)),
+            (Err(fault), Some(_)) => report.error(section, node.at, path, fault),
+            (Err(fault), None) => report.lone_error(node.at, path, fault),
         }
     }
 }
@@ -164,8 +163,8 @@ fn set_service_name(
     node: &Node,
     resolver: &Resolver,
     source: SettingSource,
-) -> Result<Option<String>, Unusable> {
-    let name = value::loose_text(node, resolver)?;
+) -> Checked<Option<String>> {
+    let name = value::loose_text(node, resolver, NAME_ADVICE)?;
     if name.text.trim().is_empty() {
         return Ok(Some("is empty, so the default name is used".to_owned()));
     }
@@ -182,7 +181,7 @@ fn set_sampling(
     node: &Node,
     resolver: &Resolver,
     source: SettingSource,
-) -> Result<Option<String>, Unusable> {
+) -> Checked<Option<String>> {
     let given = value::percent(node, resolver)?;
     let percent = given.clamp(0.0, 100.0);
     // The same division as in Tracetest, so that both programs record the same traces.
@@ -203,7 +202,8 @@ enum Item<'n> {
 }
 
 impl<'n> Item<'n> {
-    fn read(node: &'n Node, resolver: &Resolver) -> Result<Self, Unusable> {
+    /// Reads the value of a node: that of an attribute, or an element of the array `whole`.
+    fn read(node: &'n Node, whole: &Node, resolver: &Resolver, advice: &'static str) -> Checked<Self> {
         Ok(match &node.value {
             Tree::Bool(value) => Self::Plain(Value::Bool(*value)),
             Tree::Float { value, .. } => Self::Plain(Value::Float(*value)),
@@ -211,7 +211,7 @@ impl<'n> Item<'n> {
                 let too_large = |_| Fault::new("is too large for an integer", "write it in quotes");
                 Self::Plain(Value::Int(i64::try_from(number.value).map_err(too_large)?))
             }
-            _ => Self::Text(value::text(node, resolver)?),
+            _ => Self::Text(value::text_in(node, whole, resolver, advice)?),
         })
     }
 
@@ -260,7 +260,7 @@ impl ViewReader<'_, '_> {
         let fields = match &node.value {
             Tree::Table(fields) => fields,
             Tree::Null => return,
-            _ => return self.refuse(node, path, Unusable::WrongType.into_fault(node, BELOW_IT)),
+            _ => return self.refuse(node, path, wrong_type(node, BELOW_IT)),
         };
         for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
             let path = [path, &[&field.name]].concat();
@@ -278,9 +278,9 @@ impl ViewReader<'_, '_> {
     }
 
     /// Sets the value of a key. No two tables of a view have equal keys, so the key alone identifies the value.
-    fn set(&mut self, key: &str, node: &Node, path: &[&str]) -> Result<(), Fault> {
+    fn set(&mut self, key: &str, node: &Node, path: &[&str]) -> Checked {
         let resolver = self.report.resolver;
-        let text = |node: &Node| Ok(advised(value::loose_text(node, resolver), node, "write a string")?.text);
+        let text = |node: &Node| Ok(value::loose_text(node, resolver, "write a string")?.text);
         let view = &mut self.view;
         match key {
             "selector" => self.table(node, path, &SELECTOR),
@@ -289,8 +289,7 @@ impl ViewReader<'_, '_> {
             "aggregation" => self.aggregation(node, path)?,
             "instrument_type" => {
                 let names: Vec<_> = InstrumentKind::NAMES.iter().map(|(name, _)| *name).collect();
-                let word = value::word(node, resolver, KIND_ADVICE, &names);
-                view.kind = InstrumentKind::parse(advised(word, node, KIND_ADVICE)?);
+                view.kind = InstrumentKind::parse(value::word(node, resolver, KIND_ADVICE, &names)?);
             }
             "instrument_name" => view.pattern = Some(text(node)?),
             "unit" => view.unit = Some(text(node)?),
@@ -302,7 +301,7 @@ impl ViewReader<'_, '_> {
             "included" => view.keys().kept = Some(list(node, text)?),
             "excluded" => view.keys().removed = list(node, text)?,
             "aggregation_cardinality_limit" => view.limit = Some(number(node, true)? as usize),
-            "record_min_max" => view.omits_min_max = !advised(value::bool(node), node, TRUE_OR_FALSE)?,
+            "record_min_max" => view.omits_min_max = !value::bool(node)?,
             _ => match &mut view.aggregation {
                 ViewAggregation::Exponential(limits) if key == "max_scale" => {
                     limits.scale = number(node, true)? as i32;
@@ -318,11 +317,11 @@ impl ViewReader<'_, '_> {
     }
 
     /// Reads the name of an aggregation, or a table with the name as its only key and with parameters below it.
-    fn aggregation(&mut self, node: &Node, path: &[&str]) -> Result<(), Fault> {
+    fn aggregation(&mut self, node: &Node, path: &[&str]) -> Checked {
         let (name, parameters) = match (node.as_text(), node.as_table()) {
             (Some(name), _) => (name, None),
             (None, Some([field])) => (&*field.name, Some(&field.node)),
-            _ => return Fault::err(format!("found {}", node.kind()), AGGREGATION_ADVICE),
+            _ => return Err(wrong_type(node, AGGREGATION_ADVICE)),
         };
         let (aggregation, known): (_, &[&str]) = match name {
             "default" => (ViewAggregation::Default, &[]),
@@ -342,25 +341,19 @@ impl ViewReader<'_, '_> {
     }
 }
 
-/// Returns a value, or its fault; `advice` is the fix for a value of another type.
-fn advised<T>(value: Result<T, Unusable>, node: &Node, advice: &'static str) -> Result<T, Fault> {
-    value.map_err(|unusable| unusable.into_fault(node, advice))
-}
-
-fn list<T>(node: &Node, read: impl FnMut(&Node) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+fn list<T>(node: &Node, read: impl FnMut(&Node) -> Checked<T>) -> Checked<Vec<T>> {
     match &node.value {
         Tree::List(nodes) => nodes.iter().map(read).collect(),
-        _ => Fault::err(format!("found {}", node.kind()), "write a list"),
+        _ => Err(wrong_type(node, "write a list")),
     }
 }
 
 /// Returns a number as `f64`. Callers convert it with `as`, which saturates; a saturated number is outside of the
 /// range of its key, so the range check of the caller reports it.
-pub(super) fn number(node: &Node, is_whole: bool) -> Result<f64, Fault> {
+pub(super) fn number(node: &Node, is_whole: bool) -> Checked<f64> {
     match &node.value {
         Tree::Integer(Integer { value, .. }) => Ok(*value as f64),
         Tree::Float { value, .. } if !is_whole => Ok(*value),
-        _ if is_whole => Fault::err(format!("found {}", node.kind()), "write a whole number, without quotes"),
-        _ => Fault::err(format!("found {}", node.kind()), "write a number, without quotes"),
+        _ => Err(wrong_type(node, if is_whole { WHOLE_NUMBER } else { "write a number, without quotes" })),
     }
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::error::{DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
+use crate::config::error::{Checked, DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
 use crate::config::node::{Field, Mistake, Node, Places, Tree};
-use crate::config::read::value::{self, Resolver, Unusable};
+use crate::config::read::value::{self, Resolver};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
 use crate::config::settings::kind::{Kind, SettingValue};
-use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
+use crate::config::settings::{ENDPOINT, TRANSPORT};
 use crate::config::summary::SmallMap;
 use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
@@ -98,7 +98,7 @@ impl<'d> Report<'d> {
         node: &Node,
         advice: &'static str,
     ) {
-        self.error(section, node.at, key, Unusable::WrongType.into_fault(node, advice));
+        self.error(section, node.at, key, value::wrong_type(node, advice));
     }
 
     /// Reports an unknown key; `name` is its last part.
@@ -144,7 +144,6 @@ impl<'d> Report<'d> {
 
 /// Transports that switch an exporter off.
 const OFF: [&str; 2] = ["disable", "disabled"];
-pub(super) const TRUE_OR_FALSE: &str = "write true or false, without quotes";
 /// The only type of exporter in Tracetest's layout.
 const COLLECTOR: &str = "collector";
 
@@ -235,7 +234,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     pub(super) fn transport(&self) -> Switch {
         let Some(transport) = self.find(TRANSPORT.key) else { return Switch::Missing };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
-        match value::text(transport.node, self.report.resolver) {
+        match value::text(transport.node, self.report.resolver, "") {
             Ok(text) if is_off(&text.text) => Switch::Off(transport.node.at),
             _ => Switch::On,
         }
@@ -270,34 +269,32 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         let (source, resolver) = (self.report.source(entry.node.at), self.report.resolver);
         exporter.nodes.insert(row.key, entry.node.clone());
         let (_, advice) = self.section.spelling(row);
-        let taken = match &row.kind {
-            Kind::Headers => {
-                self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
-            }
-            _ if is_of_tracetest && row.key == TRANSPORT.key => {
-                value::text(entry.node, resolver).and_then(|text| {
-                    if text.text != COLLECTOR {
-                        return Err(text.fault(Fault::new("is not known", advice)).into());
-                    }
-                    exporter.record(row, source.clone(), None);
-                    Ok(())
-                })
-            }
+        let read = match &row.kind {
+            Kind::Headers => self.headers(entry, exporter, advice).map(|()| None),
+            _ if is_of_tracetest && row.key == TRANSPORT.key => value::text(entry.node, resolver, advice)
+                .and_then(|text| match text.text == COLLECTOR {
+                    true => Ok(None),
+                    false => Err(text.fault(Fault::new("is not known", advice))),
+                }),
             // Tracetest is written in Go, where `10` without a unit is an error and not milliseconds.
-            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver)
-                .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),
-            kind => kind.read(entry.node, resolver, advice).map(|value| {
-                self.warn_of_milliseconds(entry, &value);
-                exporter.apply(row, value, source.clone());
-            }),
+            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver, advice)
+                .map(|time| Some(SettingValue::Duration(time))),
+            kind => kind.read(entry.node, resolver, advice).map(Some),
         };
-        if let Err(unusable) = taken {
-            // The setting stays unset, so that mistakes in its variable are reported as well. But a setting with a
-            // partner counts as set, so that it is not also reported as missing.
-            if row.partner.is_some() {
-                exporter.record(row, source, None);
+        match read {
+            Ok(Some(value)) => {
+                self.warn_of_milliseconds(entry, &value);
+                exporter.apply(row, value, source);
             }
-            self.refuse(entry, entry.node, advice, unusable);
+            Ok(None) => exporter.record(row, source, None),
+            Err(fault) => {
+                // The setting stays unset, so that mistakes in its variable are reported as well. But a setting with a
+                // partner counts as set, so that it is not also reported as missing.
+                if row.partner.is_some() {
+                    exporter.record(row, source, None);
+                }
+                self.refuse(entry, entry.node, fault);
+            }
         }
     }
 
@@ -314,17 +311,17 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     }
 
     /// Reads headers from a list of lines, a single line, or a table of names and values.
-    fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) -> Result<(), Unusable> {
+    fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter, advice: &'static str) -> Checked {
         let lines: Vec<(Option<&str>, &Node)> = match &entry.node.value {
             Tree::Text(_) => vec![(None, entry.node)],
             Tree::List(lines) => lines.iter().map(|line| (None, line)).collect(),
             Tree::Table(fields) => fields.iter().map(|field| (Some(&*field.name), &field.node)).collect(),
-            _ => return Err(Unusable::WrongType),
+            _ => return Err(value::wrong_type(entry.node, advice)),
         };
         // Checked before any text is expanded, because each line may name a large file.
         header::check_count(lines.len())?;
         for (name, node) in lines {
-            let added = value::text(node, self.report.resolver).and_then(|text| {
+            let added = value::text(node, self.report.resolver, advice).and_then(|text| {
                 exporter.connection.has_secret_header |= text.is_secret;
                 let is_line = name.is_none();
                 let (name, value) = match name {
@@ -341,8 +338,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                 exporter.connection.header_sources.extend(changing_headers(node, self.report.resolver, read));
                 Ok(())
             });
-            if let Err(unusable) = added {
-                self.refuse(entry, node, HEADERS.advice, unusable);
+            if let Err(fault) = added {
+                self.refuse(entry, node, fault);
             }
         }
         Ok(())
@@ -382,19 +379,14 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     /// Returns the place and the value of a switch.
     pub(super) fn bool(&mut self, name: &str) -> Option<(usize, bool)> {
         let entry = self.find(name)?.clone();
-        match value::bool(entry.node) {
-            Ok(value) => Some((entry.node.at, value)),
-            Err(unusable) => {
-                self.refuse(&entry, entry.node, TRUE_OR_FALSE, unusable);
-                None
-            }
-        }
+        let read = value::bool(entry.node).map(|value| (entry.node.at, value));
+        read.map_err(|fault| self.refuse(&entry, entry.node, fault)).ok()
     }
 
     /// Returns the expanded text of an entry. Reports a value that is not text, or that cannot be expanded.
     pub(super) fn text(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
-        let text = value::text(entry.node, self.report.resolver);
-        text.map_err(|unusable| self.refuse(entry, entry.node, advice, unusable)).ok()
+        let text = value::text(entry.node, self.report.resolver, advice);
+        text.map_err(|fault| self.refuse(entry, entry.node, fault)).ok()
     }
 
     pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
@@ -408,8 +400,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     }
 
     /// Reports that the value of an entry, or the part of it at `node`, cannot be used.
-    fn refuse(&mut self, entry: &Entry<'_>, node: &Node, advice: &'static str, unusable: Unusable) {
-        let fault = unusable.into_fault(node, advice);
+    fn refuse(&mut self, entry: &Entry<'_>, node: &Node, fault: Fault) {
         self.report.error(Some(self.section), node.at, self.path(entry), fault);
     }
 
@@ -429,7 +420,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 pub(super) fn changing_headers(
     node: &Node,
     resolver: &Resolver,
-    read: impl Fn(&str) -> Result<Vec<(String, Secret)>, Fault> + Send + Sync + 'static,
+    read: impl Fn(&str) -> Checked<Vec<(String, Secret)>> + Send + Sync + 'static,
 ) -> Option<HeaderSource> {
     // A text with `${NAME}` is `Tree::Inserted`. It is not expanded, because a variable must not name files.
     let Tree::Text(written) = &node.value else { return None };

@@ -67,13 +67,11 @@ impl Found<'_> {
         let mut choices = Vec::new();
         for (key, provider) in CHOICES {
             let Some(field) = given(fields, key) else { continue };
-            match value::text(&field.node, self.report.resolver) {
-                Ok(exporter) => choices.push(Choice { provider, key, at: field.node.at, exporter }),
-                Err(unusable) => {
-                    let path = dotted(&[&SERVER[..], &[key]].concat());
-                    let advice = "write the name of an exporter below telemetry.exporters";
-                    let fault = unusable.into_fault(&field.node, advice);
-                    self.report.lone_error(field.node.at, path, fault);
+            let (node, advice) = (&field.node, "write the name of an exporter below telemetry.exporters");
+            match value::text(node, self.report.resolver, advice) {
+                Ok(exporter) => choices.push(Choice { provider, key, at: node.at, exporter }),
+                Err(fault) => {
+                    self.report.lone_error(node.at, dotted(&[&SERVER[..], &[key]].concat()), fault);
                 }
             }
         }

@@ -9,34 +9,21 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::error::{Fault, Words};
+use crate::config::error::{Checked, Fault, Words};
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::text::{quoted, shortened, unshown};
 use crate::config::{text, units};
 
 pub(crate) const PERCENT_ADVICE: &str = "write a percentage like 100 or 0.1";
 
-/// The reason why a value is not used.
-pub(crate) enum Unusable {
-    /// The value has another type than the setting.
-    WrongType,
-    Faulty(Fault),
-}
+/// Advice for a value where a boolean is expected.
+pub(crate) const TRUE_OR_FALSE: &str = "write true or false, without quotes";
+/// Advice for a value where a whole number is expected.
+pub(crate) const WHOLE_NUMBER: &str = "write a whole number, without quotes";
 
-impl Unusable {
-    /// Returns the fault; `advice` is the fix for a value of another type.
-    pub(crate) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
-        match self {
-            Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
-            Self::Faulty(fault) => fault,
-        }
-    }
-}
-
-impl From<Fault> for Unusable {
-    fn from(fault: Fault) -> Self {
-        Unusable::Faulty(fault)
-    }
+/// Makes the fault of a value that has another type than the setting.
+pub(crate) fn wrong_type(node: &Node, advice: &'static str) -> Fault {
+    Fault::new(format!("found {}", node.kind()), advice)
 }
 
 /// A string in which references to secrets are expanded.
@@ -55,13 +42,23 @@ impl Text<'_> {
     }
 }
 
-pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
+pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver, advice: &'static str) -> Checked<Text<'v>> {
+    text_in(node, node, resolver, advice)
+}
+
+/// Returns the text of a part of `whole`. If the part is not text, the fault is about all of `whole`.
+pub(super) fn text_in<'v>(
+    part: &'v Node,
+    whole: &Node,
+    resolver: &Resolver,
+    advice: &'static str,
+) -> Checked<Text<'v>> {
     #[cfg(feature = "yaml")]
-    if let Tree::Inserted { written, text, is_secret } = &node.value {
+    if let Tree::Inserted { written, text, is_secret } = &part.value {
         let written = if *is_secret { written } else { text };
         return Ok(Text { written, text: text.clone(), is_secret: *is_secret });
     }
-    Ok(resolver.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
+    resolver.expand(part.as_text().ok_or_else(|| wrong_type(whole, advice))?)
 }
 
 /// Returns the known word that equals the value, ignoring case.
@@ -70,87 +67,91 @@ pub(crate) fn word<'k>(
     resolver: &Resolver,
     advice: &'static str,
     known: &[&'k str],
-) -> Result<&'k str, Unusable> {
-    let text = text(node, resolver)?;
+) -> Checked<&'k str> {
+    let text = text(node, resolver, advice)?;
     let found = known.iter().find(|known| known.eq_ignore_ascii_case(&text.text));
     found.copied().ok_or_else(|| {
         // An expanded secret must not influence the advice.
         let word = if text.is_secret { "" } else { text.text.as_str() };
         let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
-        text.fault(Fault::new("is not known", fix)).into()
+        text.fault(Fault::new("is not known", fix))
     })
 }
 
 /// Returns text; a number without quotes counts as text.
-pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
+pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver, advice: &'static str) -> Checked<Text<'v>> {
     match &node.value {
         Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
             Ok(Text { written, text: written.clone(), is_secret: false })
         }
-        _ => text(node, resolver),
+        _ => text(node, resolver, advice),
     }
 }
 
 /// Returns a percentage. Text is accepted, because environment variables contain only text.
-pub(crate) fn percent(node: &Node, resolver: &Resolver) -> Result<f64, Unusable> {
-    const NO_NUMBER: &str = "is not a number";
+pub(crate) fn percent(node: &Node, resolver: &Resolver) -> Checked<f64> {
+    let not_a_number = || Fault::new("is not a number", PERCENT_ADVICE);
     match &node.value {
         Tree::Integer(number) => Ok(number.value as f64),
-        Tree::Float { value, written } if value.is_nan() => {
-            Err(Fault::new(format!("{written} {NO_NUMBER}"), PERCENT_ADVICE).into())
-        }
+        Tree::Float { value, written } if value.is_nan() => Err(not_a_number().of(written)),
         Tree::Float { value, .. } => Ok(*value),
         _ => {
-            let text = text(node, resolver)?;
+            let text = text(node, resolver, PERCENT_ADVICE)?;
             let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
-            number.ok_or_else(|| text.fault(Fault::new(NO_NUMBER, PERCENT_ADVICE)).into())
+            number.ok_or_else(|| text.fault(not_a_number()))
         }
     }
 }
 
 /// Returns a duration in Go's syntax, in which units are required.
-pub(crate) fn go_duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
-    if let Tree::Integer(number) = &node.value {
-        let duration = units::parse_go_duration(&number.written);
-        return duration.map_err(|fault| fault.of(shortened(&number.written)).into());
-    }
-    let text = text(node, resolver)?;
-    units::parse_go_duration(&text.text).map_err(|fault| text.fault(fault).into())
+pub(crate) fn go_duration(node: &Node, resolver: &Resolver, advice: &'static str) -> Checked<Duration> {
+    let of_number = |number: &Integer| {
+        units::parse_go_duration(&number.written).map_err(|fault| fault.of(shortened(&number.written)))
+    };
+    measure(node, resolver, advice, of_number, units::parse_go_duration)
 }
 
-pub(crate) fn bool(node: &Node) -> Result<bool, Unusable> {
+pub(crate) fn bool(node: &Node) -> Checked<bool> {
     match node.value {
         Tree::Bool(value) => Ok(value),
-        _ => Err(Unusable::WrongType),
+        _ => Err(wrong_type(node, TRUE_OR_FALSE)),
     }
 }
 
 /// Returns a duration: a number of milliseconds, or a string with number and unit.
-pub(crate) fn duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
-    if let Tree::Integer(number) = &node.value {
-        return Ok(Duration::from_millis(whole(number)?));
-    }
-    let text = text(node, resolver)?;
-    units::parse_duration(&text.text).map_err(|fault| text.fault(fault).into())
+pub(crate) fn duration(node: &Node, resolver: &Resolver, advice: &'static str) -> Checked<Duration> {
+    let of_number = |number: &Integer| whole(number).map(Duration::from_millis);
+    measure(node, resolver, advice, of_number, units::parse_duration)
 }
 
 /// Returns a size: a number of bytes, or a string with number and unit.
-pub(crate) fn bytes(node: &Node, resolver: &Resolver) -> Result<u64, Unusable> {
+pub(crate) fn bytes(node: &Node, resolver: &Resolver, advice: &'static str) -> Checked<u64> {
+    measure(node, resolver, advice, whole, units::parse_size)
+}
+
+/// Returns a number, or a text that `parse` reads.
+fn measure<T>(
+    node: &Node,
+    resolver: &Resolver,
+    advice: &'static str,
+    of_number: fn(&Integer) -> Checked<T>,
+    parse: fn(&str) -> Checked<T>,
+) -> Checked<T> {
     if let Tree::Integer(number) = &node.value {
-        return Ok(whole(number)?);
+        return of_number(number);
     }
-    let text = text(node, resolver)?;
-    units::parse_size(&text.text).map_err(|fault| text.fault(fault).into())
+    let text = text(node, resolver, advice)?;
+    parse(&text.text).map_err(|fault| text.fault(fault))
 }
 
-pub(crate) fn count(node: &Node) -> Result<u64, Unusable> {
+pub(crate) fn count(node: &Node) -> Checked<u64> {
     match &node.value {
-        Tree::Integer(number) => Ok(whole(number)?),
-        _ => Err(Unusable::WrongType),
+        Tree::Integer(number) => whole(number),
+        _ => Err(wrong_type(node, WHOLE_NUMBER)),
     }
 }
 
-fn whole(number: &Integer) -> Result<u64, Fault> {
+fn whole(number: &Integer) -> Checked<u64> {
     u64::try_from(number.value).map_err(|_| {
         let fault = match number.value < 0 {
             true => Fault::new("is negative", "write a positive number"),
@@ -196,7 +197,7 @@ impl Resolver {
     }
 
     /// Expands the references in a value. Expanded text is not searched for further references.
-    pub(crate) fn expand<'v>(&self, written: &'v str) -> Result<Text<'v>, Fault> {
+    pub(crate) fn expand<'v>(&self, written: &'v str) -> Checked<Text<'v>> {
         let mut text = String::with_capacity(written.len());
         let mut rest = written;
         // One pass from left to right. Expanded text is appended to `text` and never becomes part of `rest`.
@@ -230,7 +231,7 @@ impl Resolver {
         left.map(|_| ()).ok_or(ReadError::TooMuch)
     }
 
-    fn look_up(&self, reference: &str) -> Result<String, Fault> {
+    fn look_up(&self, reference: &str) -> Checked<String> {
         match reference.split_once(':') {
             Some(("env", name)) => self.look_up_variable(name.trim()),
             Some(("file", path)) => self.look_up_file(path.trim()),
@@ -238,7 +239,7 @@ impl Resolver {
         }
     }
 
-    fn look_up_variable(&self, name: &str) -> Result<String, Fault> {
+    fn look_up_variable(&self, name: &str) -> Checked<String> {
         let fault = |state| {
             Fault::new(format!("environment variable {} is {state}", quoted(name)), "set it to the value")
         };
@@ -253,7 +254,7 @@ impl Resolver {
         }
     }
 
-    fn look_up_file(&self, path: &str) -> Result<String, Fault> {
+    fn look_up_file(&self, path: &str) -> Checked<String> {
         let fault =
             |state| Fault::new(format!("file {} is {state}", quoted(path)), "write the value into it");
         let bytes = self.read(path).map_err(|cause| unreadable(path, path, &cause))?;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::config::endpoint::PathRule;
-use crate::config::error::Fault;
+use crate::config::error::{Checked, Fault};
 use crate::config::header::shown_name;
 use crate::config::node::Node;
-use crate::config::read::value::{self, Resolver, Text, Unusable};
+use crate::config::read::value::{self, Resolver, Text};
 use crate::config::settings::file::Pem;
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
@@ -151,7 +151,7 @@ pub(crate) enum SettingValue {
 
 impl SettingValue {
     /// Reads the file that the value names, unless it has been read.
-    pub(crate) fn load(self) -> Result<Self, Fault> {
+    pub(crate) fn load(self) -> Checked<Self> {
         match self {
             Self::File { path, pem: None } => {
                 let read = value::read_bounded(Path::new(&path));
@@ -171,18 +171,18 @@ impl Kind {
         node: &Node,
         resolver: &Resolver,
         advice: &'static str,
-    ) -> Result<SettingValue, Unusable> {
+    ) -> Checked<SettingValue> {
         Ok(match self {
             // Tested before the duration, because `none` is not a duration.
             Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => SettingValue::NoLimit,
             Self::Duration { .. } | Self::Limit { .. } => {
-                SettingValue::Duration(value::duration(node, resolver)?)
+                SettingValue::Duration(value::duration(node, resolver, advice)?)
             }
             // Checked before the cast, which would truncate on 32-bit machines.
             Self::Number { unit, range, most, .. } => {
                 let number = match unit {
                     Unit::Records => value::count(node)?,
-                    Unit::Bytes => value::bytes(node, resolver)?,
+                    Unit::Bytes => value::bytes(node, resolver, advice)?,
                 };
                 check_number(number, *unit, range, most)?;
                 SettingValue::Number(number as usize)
@@ -192,22 +192,22 @@ impl Kind {
             }
             Self::Bool { .. } => SettingValue::Bool(value::bool(node)?),
             Self::File { .. } => {
-                let Text { written, text, .. } = value::text(node, resolver)?;
+                let Text { written, text, .. } = value::text(node, resolver, advice)?;
                 let read = resolver.read(&text);
                 let pem = read.map_err(|cause| value::unreadable(written, &text, &cause))?;
                 let pem = Some(Pem::of_file(pem, resolver.absolute(&text)));
                 SettingValue::File { path: written.to_owned(), pem }
             }
             Self::Text { .. } => {
-                let Text { text, is_secret, .. } = value::text(node, resolver)?;
+                let Text { text, is_secret, .. } = value::text(node, resolver, advice)?;
                 SettingValue::Text { text, is_secret }
             }
             Self::Endpoint => {
-                let Text { written, text, is_secret } = value::text(node, resolver)?;
+                let Text { written, text, is_secret } = value::text(node, resolver, advice)?;
                 let written = is_secret.then(|| written.to_owned());
                 SettingValue::Endpoint { text, written, rule: PathRule::default(), insecure: None }
             }
-            Self::Headers | Self::Signals => return Err(Unusable::WrongType),
+            Self::Headers | Self::Signals => return Err(value::wrong_type(node, advice)),
         })
     }
 
@@ -297,7 +297,7 @@ impl Kind {
     }
 
     /// Checks whether the value of an exporter is in its range.
-    pub(crate) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
+    pub(crate) fn check(&self, exporter: &Exporter) -> Checked {
         match self {
             Self::Duration { field, range } => check_duration((field.get)(exporter), range),
             Self::Limit { field, range } => {
@@ -318,7 +318,7 @@ pub(crate) fn is_no_limit(text: &str) -> bool {
     text.eq_ignore_ascii_case(NO_LIMIT)
 }
 
-fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(), Fault> {
+fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Checked {
     let [shown, least, most] = [&value, range.start(), range.end()].map(|&time| units::show_duration(time));
     match value {
         _ if range.contains(&value) => Ok(()),
@@ -329,12 +329,10 @@ fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(
     }
 }
 
-fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str) -> Result<(), Fault> {
-    if range.contains(&value) {
-        return Ok(());
-    }
+fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str) -> Checked {
     let [value_shown, least, largest] = [value, *range.start(), *range.end()].map(|number| unit.show(number));
     let problem =
         if value < *range.start() { "small".to_owned() } else { format!("large: {most} is {largest}") };
-    Fault::err(format!("{value_shown} is too {problem}"), format!("write {least} to {largest}"))
+    let (what, fix) = (format!("{value_shown} is too {problem}"), format!("write {least} to {largest}"));
+    Fault::unless(range.contains(&value), what, fix)
 }

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use self::providers::{Keys, Member, word, words_of};
 pub use self::write::to_declarative;
-use super::table::{BELOW_IT, Report, TRUE_OR_FALSE};
-use super::value::{self, Resolver, Unusable};
+use super::table::{BELOW_IT, Report};
+use super::value::{self, Resolver, wrong_type};
 use crate::config::env::{OTEL_CONFIG_FILE, Variables};
-use crate::config::error::{ConfigError, Fault};
+use crate::config::error::{Checked, ConfigError, Fault};
 use crate::config::node::{Node, Tree};
 use crate::config::settings::general::{
     DISABLED, GeneralKind, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
@@ -49,7 +49,6 @@ const ROOT: [&str; 10] = [
 
 const TEXT: &str = "write a string";
 const WORD: &str = "write one of the words of the schema";
-const COUNT: &str = "write a whole number, without quotes";
 const LIST: &str = "write a list, whose items begin with dashes";
 
 /// The key of a limit, and the rows that it sets.
@@ -180,28 +179,25 @@ impl Reader<'_> {
     }
 
     /// Returns the value that was read from a part, or reports why the part cannot be used.
-    fn take<T>(&mut self, part: &Part<'_>, advice: &'static str, read: Result<T, Unusable>) -> Option<T> {
-        let report = |unusable: Unusable| {
-            self.fail(part, part.path.clone(), unusable.into_fault(part.node, advice));
-        };
-        read.map_err(report).ok()
+    fn take<T>(&mut self, part: &Part<'_>, read: Checked<T>) -> Option<T> {
+        read.map_err(|fault| self.fail(part, part.path.clone(), fault)).ok()
     }
 
     fn text(&mut self, part: &Part<'_>) -> Option<String> {
-        let text = value::loose_text(part.node, self.report.resolver).map(|text| text.text);
-        self.take(part, TEXT, text)
+        let text = value::loose_text(part.node, self.report.resolver, TEXT);
+        self.take(part, text).map(|text| text.text)
     }
 
     /// Returns the meaning of a word of the schema, where case matters.
     fn word<T: Copy>(&mut self, part: &Part<'_>, words: &[(&str, T)]) -> Option<T> {
-        let read = value::text(part.node, self.report.resolver).and_then(|text| {
+        let read = value::text(part.node, self.report.resolver, WORD).and_then(|text| {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             let meaning = words.iter().find(|(word, _)| *word == text.text).map(|(_, meaning)| *meaning);
             let word = if text.is_secret { "" } else { &*text.text };
             let fault = || text.fault(Fault::new("is not known", what_to_write(word, &known)));
-            meaning.ok_or_else(|| fault().into())
+            meaning.ok_or_else(fault)
         });
-        self.take(part, WORD, read)
+        self.take(part, read)
     }
 
     /// Returns the items of a list, which must not be empty.
@@ -211,7 +207,7 @@ impl Reader<'_> {
                 self.error(part, "is empty", "write an item or remove it")
             }
             Tree::List(_) => {}
-            _ => _ = self.take::<()>(part, LIST, Err(Unusable::WrongType)),
+            _ => _ = self.take::<()>(part, Err(wrong_type(part.node, LIST))),
         }
         part.items()
     }
@@ -226,7 +222,8 @@ impl Reader<'_> {
         for field in fields.iter().filter(|field| !known.contains(&&*field.name)) {
             self.report.unknown_key(field.at, part.below(&field.name), &field.name, known);
         }
-        part.node.as_table().is_some() || self.take::<()>(part, BELOW_IT, Err(Unusable::WrongType)).is_some()
+        part.node.as_table().is_some()
+            || self.take::<()>(part, Err(wrong_type(part.node, BELOW_IT))).is_some()
     }
 
     /// Checks the keys of a component, whose value may be null.
@@ -278,7 +275,7 @@ impl Reader<'_> {
     /// Reads a value in the units of the crate's other file formats.
     fn value(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<SettingValue> {
         let read = row.kind.read(part.node, self.report.resolver, row.advice);
-        self.take(part, row.advice, read)
+        self.take(part, read)
     }
 
     /// Reads a value in the units of the schema: milliseconds, bytes, and words where case matters.
@@ -293,11 +290,11 @@ impl Reader<'_> {
             Kind::Word { .. } => return self.word(part, &words_of(row)).map(word),
             _ => return self.value(row, part),
         };
-        let read = value::count(part.node).and_then(|number| match (least..=most).contains(&number) {
-            true => Ok(number),
-            false => Ok(Fault::err(format!("{number} is out of range"), format!("write {least} to {most}"))?),
+        let read = value::count(part.node).and_then(|number| {
+            let (what, fix) = (format!("{number} is out of range"), format!("write {least} to {most}"));
+            Fault::unless((least..=most).contains(&number), what, fix).map(|()| number)
         });
-        let number = self.take(part, COUNT, read)?;
+        let number = self.take(part, read)?;
         Some(match &row.kind {
             Kind::Limit { .. } if number == 0 => SettingValue::NoLimit,
             Kind::Duration { .. } | Kind::Limit { .. } => {
@@ -323,15 +320,15 @@ impl Reader<'_> {
     /// Reads a setting that belongs to no exporter.
     fn general(&mut self, row: &'static GeneralRow, part: &Part<'_>) {
         let read = match &row.kind {
-            GeneralKind::Bool(field) => self
-                .take(part, TRUE_OR_FALSE, value::bool(part.node))
-                .map(|on| (field.set)(&mut self.config, on)),
+            GeneralKind::Bool(field) => {
+                self.take(part, value::bool(part.node)).map(|on| (field.set)(&mut self.config, on))
+            }
             GeneralKind::Words(list) => {
                 let words: Vec<_> = (list.names)().into_iter().map(|name| (name, name)).collect();
                 self.word(part, &words).map(|word| (list.set)(&mut self.config, &[word]))
             }
             kind => {
-                let count = self.take(part, COUNT, value::count(part.node));
+                let count = self.take(part, value::count(part.node));
                 count.map(|count| kind.set_count(&mut self.config, count))
             }
         };

@@ -1,6 +1,6 @@
 //! Reads the parts of a declarative configuration that are not exporters: resource, propagators, samplers and levels.
 
-use super::{LIST, Part, Reader, TEXT};
+use super::{Part, Reader, TEXT};
 use crate::config::SettingSource;
 use crate::config::error::Fault;
 use crate::config::node::{Integer, Node, Tree};
@@ -57,9 +57,9 @@ impl Reader<'_> {
             self.attribute(item);
         }
         if let Some(list) = part.given("attributes_list") {
-            let text = value::text(list.node, self.report.resolver);
+            let text = value::text(list.node, self.report.resolver, TEXT);
             let read = text.and_then(|text| Ok((header::read_attributes(&text.text)?, text.is_secret)));
-            let (attributes, is_secret) = self.take(&list, TEXT, read).unwrap_or_default();
+            let (attributes, is_secret) = self.take(&list, read).unwrap_or_default();
             let (main, source) = (&mut self.config.main, self.report.source(list.node.at));
             for (key, value) in attributes {
                 // `attributes` takes precedence over `attributes_list`, as the schema says.
@@ -107,8 +107,8 @@ impl Reader<'_> {
             self.warn(&value, what, "quote it, or write its type");
         }
         let (source, resolver) = (self.report.source(value.node.at), self.report.resolver);
-        let set = set_attribute(&mut self.config.main, &name, &node, source, resolver);
-        self.take(&value, ATTRIBUTE, set)
+        let set = set_attribute(&mut self.config.main, &name, &node, source, resolver, ATTRIBUTE);
+        self.take(&value, set)
     }
 
     /// Reads the propagators. If the key is missing, nothing is propagated, as the schema demands.
@@ -270,7 +270,7 @@ impl Reader<'_> {
         let Some(part) = part.given("ratio") else { return Some(1.0) };
         let ratio = number(part.node, false).ok().filter(|ratio| (0.0..=1.0).contains(ratio));
         let fault = Fault::new("is not a ratio of traces", "write 0 to 1, like 0.25");
-        self.take(&part, LIST, ratio.ok_or(fault.into()))
+        self.take(&part, ratio.ok_or(fault))
     }
 }
 

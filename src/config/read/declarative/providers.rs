@@ -7,8 +7,8 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::{Fault, Location};
 use crate::config::node::Tree;
 use crate::config::read::program::read_view;
-use crate::config::read::table::{TRUE_OR_FALSE, changing_headers};
-use crate::config::read::value::{self, Unusable};
+use crate::config::read::table::changing_headers;
+use crate::config::read::value;
 use crate::config::settings::general::EXEMPLARS;
 use crate::config::settings::kind::SettingValue;
 use crate::config::settings::{
@@ -312,7 +312,7 @@ impl Reader<'_> {
             let option = if is_http { &[][..] } else { &["insecure"] };
             self.table(&tls, &known(&[TLS], option));
             if let Some(flag) = tls.given("insecure").filter(|_| !is_http) {
-                insecure = self.take(&flag, TRUE_OR_FALSE, value::bool(flag.node));
+                insecure = self.take(&flag, value::bool(flag.node));
             }
             for file in TLS.iter().filter_map(|(name, _)| tls.given(name)) {
                 if file.node.as_text().is_some_and(|path| !path.starts_with('/')) {
@@ -341,9 +341,9 @@ impl Reader<'_> {
             let text = transport.default_endpoint().to_owned();
             return put(text, None, PathRule::Base, SettingSource::Default);
         };
-        let read = value::text(endpoint.node, self.report.resolver);
-        let text = read.map(|text| (text.text, text.is_secret.then(|| text.written.to_owned())));
-        let Some((text, written)) = self.take(&endpoint, ENDPOINT.advice, text) else { return };
+        let read = value::text(endpoint.node, self.report.resolver, ENDPOINT.advice);
+        let Some(value::Text { text, written, is_secret }) = self.take(&endpoint, read) else { return };
+        let written = is_secret.then(|| written.to_owned());
         let (_, rest) = text.split_once("://").unwrap_or_default();
         if is_http && !rest.is_empty() && !rest.contains('/') {
             let fix = format!("append {}", signal.path());
@@ -375,8 +375,8 @@ impl Reader<'_> {
                 continue;
             }
             let Some((name, given)) = name.zip(given) else { continue };
-            let text = value::loose_text(given.node, resolver);
-            let Some(text) = self.take(&given, TEXT, text) else { continue };
+            let text = value::loose_text(given.node, resolver, TEXT);
+            let Some(text) = self.take(&given, text) else { continue };
             member.has_secret_header |= text.is_secret;
             headers.retain(|(known, _): &(String, Secret)| !known.eq_ignore_ascii_case(&name));
             headers.push((name.clone(), Secret::new(&text.text)));
@@ -391,17 +391,16 @@ impl Reader<'_> {
                 pairs.retain(|(name, _)| !others.iter().any(|other| other.eq_ignore_ascii_case(name)));
                 Ok(pairs)
             };
-            let read = value::text(list.node, resolver).and_then(|text| {
+            let read = value::text(list.node, resolver, HEADERS.advice).and_then(|text| {
                 member.has_secret_header |= text.is_secret;
-                Ok(read_pairs(&text.text)?)
+                read_pairs(&text.text)
             });
-            headers.splice(0..0, self.take(&list, HEADERS.advice, read).unwrap_or_default());
+            headers.splice(0..0, self.take(&list, read).unwrap_or_default());
             member.header_sources.extend(changing_headers(list.node, resolver, read_pairs));
             place = place.or(Some(list));
         }
         let Some(place) = place.filter(|_| !headers.is_empty()) else { return };
-        let counted = header::check_count(headers.len()).map_err(Unusable::from);
-        self.take(&place, TEXT, counted);
+        self.take(&place, header::check_count(headers.len()));
         member.put(&HEADERS, SettingValue::Headers(headers), self.report.source(place.node.at));
     }
 
