@@ -14,7 +14,7 @@ use super::redact::Secrets;
 use super::response::printable;
 use super::{Payload, ResponseStatus, SetupError, Transport, Verdict};
 use crate::config::{ConnectionSettings, HeaderSource, Secret, demand};
-use crate::process::{Driver, contain_panic, spawn};
+use crate::process::{Driver, contain_panic};
 
 /// Interval at which a wait for a function checks whether the attempt was interrupted.
 const INTERRUPTION_CHECK: Duration = Duration::from_millis(20);
@@ -78,13 +78,9 @@ struct Source {
 }
 
 fn sources(settings: &ConnectionSettings) -> Vec<Source> {
-    let source = |source: &HeaderSource| Source {
-        source: source.clone(),
-        headers: Headers::new(),
-        valid_until: None,
-        pending: None,
-    };
-    settings.header_sources.iter().map(source).collect()
+    let new =
+        |it: &HeaderSource| Source { source: it.clone(), headers: vec![], valid_until: None, pending: None };
+    settings.header_sources.iter().map(new).collect()
 }
 
 fn merge(settings: &ConnectionSettings, sources: &[Source]) -> ConnectionSettings {
@@ -112,23 +108,15 @@ impl Source {
         if self.source.written.is_some() || driver == Driver::Caller {
             return fetch(&self.source);
         }
-        let pending = match self.pending.take() {
-            Some(pending) => pending,
-            None => {
-                let (mailbox, source) = (Arc::new(Mailbox::new()), self.source.clone());
-                let own = Arc::clone(&mailbox);
-                let started = spawn("standpipe-headers", move || own.put(fetch(&source)));
-                started.map_err(|error| error.to_string())?;
-                mailbox
-            }
-        };
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if let Some(fetched) = pending.take(left.min(INTERRUPTION_CHECK)) {
+            let (left, source) = (deadline.saturating_duration_since(Instant::now()), self.source.clone());
+            let longest = left.min(INTERRUPTION_CHECK);
+            let fetched =
+                Mailbox::call(&mut self.pending, longest, "standpipe-headers", move || fetch(&source));
+            if let Some(fetched) = fetched.map_err(|error| error.to_string())? {
                 return fetched;
             }
             if left.is_zero() || interrupter.is_broken() {
-                self.pending = Some(pending);
                 return Err("the function did not return in time".to_owned());
             }
         }
@@ -156,11 +144,11 @@ impl<T: SendsHeaders> Renewing<T> {
         }
         if has_changed {
             let merged = merge(&self.settings, &self.sources);
-            let checked = merged.check_headers().map_err(|fault| fault.to_string());
+            let checked = merged.check_headers().map_err(|fault| SetupError::from(fault.to_string()));
             let set =
-                checked.and_then(|()| self.inner.set_headers(&merged).map_err(|error| error.to_string()));
-            // After an error, the transport still has the old headers. The fetched ones expire, so that the next
-            // attempt fetches headers again.
+                checked.and_then(|()| self.inner.set_headers(&merged)).map_err(|error| error.to_string());
+            // The fetched headers already count as valid, but the transport still has the old ones. Expire them, so
+            // that the next attempt fetches and sets headers again.
             set.inspect_err(|_| self.expire())?;
         }
         Ok(has_changed)
@@ -181,9 +169,8 @@ impl<T: SendsHeaders> Renewing<T> {
     }
 
     fn failed(&self, error: &str) -> Verdict {
-        let reason =
-            self.inner.parts().1.redact(format!("the headers of the exporter cannot be renewed: {error}"));
-        Verdict::TryLater { after: None, reason }
+        let reason = format!("the headers of the exporter cannot be renewed: {error}");
+        Verdict::TryLater { after: None, reason: self.inner.parts().1.redact(reason) }
     }
 }
 

@@ -54,30 +54,16 @@ impl Lookup {
             return Ok(vec![SocketAddr::new(address, self.port)]);
         }
         let found = match self.driver {
-            Driver::OwnThread => self.search_until(deadline)?,
+            Driver::OwnThread => {
+                let (host, port) = (self.host.clone(), self.port);
+                let left = deadline.saturating_duration_since(Instant::now());
+                let found =
+                    Mailbox::call(&mut self.pending, left, "standpipe-lookup", move || ask(&host, port))?;
+                found.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?
+            }
             Driver::Caller => ask(&self.host, self.port)?,
         };
         if found.is_empty() { Err(ErrorKind::NotFound.into()) } else { Ok(found) }
-    }
-
-    fn search_until(&mut self, deadline: Instant) -> Found {
-        let pending = match self.pending.take() {
-            Some(pending) => pending,
-            None => self.begin()?,
-        };
-        pending.take(deadline.saturating_duration_since(Instant::now())).unwrap_or_else(|| {
-            self.pending = Some(pending);
-            Err(ErrorKind::TimedOut.into())
-        })
-    }
-
-    /// Starts the lookup thread.
-    fn begin(&self) -> io::Result<Arc<Mailbox<Found>>> {
-        let (host, port, mailbox) = (self.host.clone(), self.port, Arc::new(Mailbox::new()));
-        let own = Arc::clone(&mailbox);
-        // If the attempt has already ended, the next one takes the result.
-        spawn("standpipe-lookup", move || own.put(ask(&host, port)))?;
-        Ok(mailbox)
     }
 }
 
@@ -258,9 +244,31 @@ pub(super) struct Mailbox<T> {
     has_more: Condvar,
 }
 
-impl<T> Mailbox<T> {
+impl<T: Send + 'static> Mailbox<T> {
     pub(super) fn new() -> Self {
         Self { messages: Mutex::default(), has_more: Condvar::new() }
+    }
+
+    /// Calls a function on a thread of this name, and waits up to `longest` for the result. If the function takes longer,
+    /// `pending` keeps its mailbox, and the next call with this `pending` waits for the same result.
+    pub(super) fn call(
+        pending: &mut Option<Arc<Self>>,
+        longest: Duration,
+        thread: &'static str,
+        function: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Option<T>> {
+        let mailbox = match pending.take() {
+            Some(mailbox) => mailbox,
+            None => {
+                let mailbox = Arc::new(Self::new());
+                let own = Arc::clone(&mailbox);
+                spawn(thread, move || own.put(function()))?;
+                mailbox
+            }
+        };
+        let result = mailbox.take(longest);
+        *pending = result.is_none().then_some(mailbox);
+        Ok(result)
     }
 
     pub(super) fn put(&self, message: T) {
@@ -270,8 +278,7 @@ impl<T> Mailbox<T> {
 
     /// Waits up to `longest` for a message.
     pub(super) fn take(&self, longest: Duration) -> Option<T> {
-        let waited =
-            self.has_more.wait_timeout_while(lock(&self.messages), longest, |messages| messages.is_empty());
+        let waited = self.has_more.wait_timeout_while(lock(&self.messages), longest, |it| it.is_empty());
         waited.unwrap_or_else(PoisonError::into_inner).0.pop()
     }
 }
