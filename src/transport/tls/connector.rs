@@ -170,10 +170,8 @@ fn system_roots() -> Result<RootCertStore, SetupError> {
     store.add_parsable_certificates(found.certs);
     if store.is_empty() {
         let cause = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
-        return Err(format!(
-            "the system has no trusted roots{cause}; install its package of CA certificates, or set ca-file"
-        )
-        .into());
+        let fix = "install its package of CA certificates, or set ca-file";
+        return Err(format!("the system has no trusted roots{cause}; {fix}").into());
     }
     Ok(store)
 }

@@ -101,20 +101,22 @@ fn only_for(presented: &[String]) -> String {
 
 fn alert_fault(alert: AlertDescription) -> TlsFault {
     use AlertDescription as Alert;
+    use TlsFaultKind as Kind;
+
+    let refused = format!("the server refuses the client certificate: {alert:?}");
+    let ended = format!("the server ended the handshake: {alert:?}");
     match alert {
-        Alert::CertificateRequired => {
-            tls_fault(TlsFaultKind::ClientCertificateWanted, "client certificate required")
-        }
-        Alert::CertificateExpired => tls_fault(TlsFaultKind::Expired, refused(alert)),
+        Alert::CertificateRequired => tls_fault(Kind::ClientCertificateWanted, "client certificate required"),
+        Alert::CertificateExpired => tls_fault(Kind::Expired, refused),
         Alert::BadCertificate
         | Alert::UnsupportedCertificate
         | Alert::CertificateRevoked
         | Alert::CertificateUnknown
         | Alert::UnknownCA
         | Alert::DecryptError
-        | Alert::AccessDenied => tls_fault(TlsFaultKind::ClientCertificateRefused, refused(alert)),
+        | Alert::AccessDenied => tls_fault(Kind::ClientCertificateRefused, refused),
         Alert::NoApplicationProtocol => {
-            tls_fault(TlsFaultKind::NoHttp2, "the server offers no HTTP/2, which gRPC needs")
+            tls_fault(Kind::NoHttp2, "the server offers no HTTP/2, which gRPC needs")
         }
         Alert::NoCertificate
         | Alert::CertificateUnobtainable
@@ -123,9 +125,9 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::ProtocolVersion
         | Alert::InsufficientSecurity
         | Alert::ExportRestriction
-        | Alert::EncryptedClientHelloRequired => tls_fault(TlsFaultKind::Other, ended(alert)),
+        | Alert::EncryptedClientHelloRequired => tls_fault(Kind::Other, ended),
         // Sent, for example, by a load balancer without a healthy server, or by a server that lacks resources.
-        other => tls_fault(TlsFaultKind::Passing, ended(other)),
+        _ => tls_fault(Kind::Passing, ended),
     }
 }
 
@@ -134,14 +136,6 @@ pub(super) fn is_for_want_of_certificate(alert: AlertDescription) -> bool {
     use TlsFaultKind::{ClientCertificateRefused, ClientCertificateWanted};
     matches!(alert, AlertDescription::HandshakeFailure | AlertDescription::NoCertificate)
         || matches!(alert_fault(alert).kind, ClientCertificateWanted | ClientCertificateRefused)
-}
-
-fn refused(alert: AlertDescription) -> String {
-    format!("the server refuses the client certificate: {alert:?}")
-}
-
-fn ended(alert: AlertDescription) -> String {
-    format!("the server ended the handshake: {alert:?}")
 }
 
 /// Returns the day in UTC, such as `2027-01-31`.

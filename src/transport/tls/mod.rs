@@ -68,11 +68,14 @@ mod absent {
         Ok(())
     }
 
+    pub(crate) type TlsConnector = Absent;
+    pub(crate) type Session = Absent;
+
     /// Has no values.
     #[derive(Debug, Clone)]
-    pub(crate) enum TlsConnector {}
+    pub(crate) enum Absent {}
 
-    impl TlsConnector {
+    impl Absent {
         pub(crate) fn new(_: &TlsSettings, _: &str, _: Option<&[u8]>) -> Result<Self, SetupError> {
             Err("https needs the feature \"tls\"".into())
         }
@@ -96,13 +99,7 @@ mod absent {
         pub(crate) fn connect(&self, _: Stream) -> io::Result<Stream> {
             match *self {}
         }
-    }
 
-    /// Has no values.
-    #[derive(Debug)]
-    pub(crate) enum Session {}
-
-    impl Session {
         pub(crate) fn protocol(&self) -> Option<&[u8]> {
             match *self {}
         }
