@@ -14,8 +14,7 @@ use super::response::printable;
 use super::stream::Stream;
 use super::tls::{self, TlsConnector};
 use super::{SetupError, TlsFault, TlsFaultKind, Verdict, lower_first};
-use crate::config::ConnectionSettings;
-use crate::config::{TlsSettings, demand};
+use crate::config::{ConnectionSettings, TlsSettings, demand};
 use crate::process::{Driver, lock};
 use crate::record::Signal;
 
@@ -157,14 +156,11 @@ impl Connector {
         if !is_tls || !demand::CREDENTIALS.is_raised() {
             return false;
         }
-        match self.try_reload() {
-            Ok(has_changed) => has_changed,
-            Err(error) => {
-                let notice = format!("the new certificates cannot be used, so the old ones stay: {error}");
-                *lock(&self.dialer.interrupter.notice) = Some(notice);
-                false
-            }
-        }
+        self.try_reload().unwrap_or_else(|error| {
+            let notice = format!("the new certificates cannot be used, so the old ones stay: {error}");
+            *lock(&self.dialer.interrupter.notice) = Some(notice);
+            false
+        })
     }
 
     fn try_reload(&mut self) -> Result<bool, String> {
@@ -254,21 +250,16 @@ impl NetworkError {
 
     fn verdict_with(&self, reason: String) -> Verdict {
         use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
+        // `NotFound` means that the path of a Unix socket does not exist.
+        const UNREACHABLE: [ErrorKind; 4] =
+            [ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound];
         match self {
             Self::AtProxy { error, .. } => error.verdict_with(reason),
             Self::ProxyStatus { advice: Some(_), .. } => Verdict::ProxyRefused { reason },
             // A retry would fail for the same reason.
             Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
             Self::HostNotFound(_) => Verdict::Unreachable { reason },
-            Self::Io(error)
-                // `NotFound` means that the path of a Unix socket does not exist.
-                if matches!(
-                    error.kind(),
-                    ConnectionRefused | HostUnreachable | NetworkUnreachable | NotFound
-                ) =>
-            {
-                Verdict::Unreachable { reason }
-            }
+            Self::Io(error) if UNREACHABLE.contains(&error.kind()) => Verdict::Unreachable { reason },
             Self::TimedOut | Self::Io(_) | Self::Tls(_) | Self::ProxyStatus { .. } => {
                 Verdict::TryLater { after: None, reason }
             }

@@ -126,9 +126,7 @@ fn forms(word: &str) -> Vec<Vec<u8>> {
     for byte in word.bytes() {
         // Writing to memory cannot fail.
         let _ = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                percent.write_char(byte.into())
-            }
+            _ if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => percent.write_char(byte.into()),
             _ => write!(percent, "%{byte:02x}"),
         };
         let _ = write!(hexadecimal, "{byte:02x}");

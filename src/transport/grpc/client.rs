@@ -83,9 +83,8 @@ impl Client {
 
     /// Takes the kept connection if it can be reused.
     fn take_kept(&mut self, deadline: Instant) -> Option<Connection> {
-        let mut connection =
-            self.connection.take().filter(|connection| connection.used.elapsed() < IDLE_AGE)?;
-        if !connection.stream.is_fresh() {
+        let mut connection = self.connection.take()?;
+        if connection.used.elapsed() >= IDLE_AGE || !connection.stream.is_fresh() {
             return None;
         }
         connection.stream.set_deadline(deadline);

@@ -10,7 +10,6 @@ use ureq::Error;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ArrayVec, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::time::Duration as UreqDuration;
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector as UreqConnector, LazyBuffers, NextTimeout, Transport,
 };
@@ -148,12 +147,8 @@ impl Transport for HttpStream {
 }
 
 fn deadline(timeout: NextTimeout) -> Instant {
-    let after = match timeout.after {
-        UreqDuration::Exact(after) => after,
-        UreqDuration::NotHappening => NO_TIMEOUT,
-    };
     let now = Instant::now();
-    now.checked_add(after).unwrap_or(now + NO_TIMEOUT)
+    now.checked_add(*timeout.after).unwrap_or(now + NO_TIMEOUT)
 }
 
 fn of_io(error: io::Error, timeout: NextTimeout) -> Error {

@@ -144,8 +144,7 @@ impl HttpSpec {
         let signed = contain_panic(|| (sign.0)(&request))?;
         let signed = signed.map_err(|error| error.to_string())?.headers;
         let host = (!has_host).then(|| sensitive_header("host", host));
-        let signed =
-            signed.iter().map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
+        let signed = signed.iter().map(|(name, value)| sensitive_header(name, value.expose()));
         host.into_iter().chain(signed).collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 
@@ -185,17 +184,14 @@ fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
 
 /// Returns the texts that messages must not show.
 fn secrets(settings: &ConnectionSettings, route: &Route) -> Secrets {
-    route.secrets(
-        settings,
-        Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)).collect(),
-    )
+    let words = Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal));
+    route.secrets(settings, words.collect())
 }
 
 /// Returns the headers of every request. If a proxy forwards requests, the server's host and the proxy's credentials
 /// are added, unless these headers are configured: a header that occurs twice would make the request invalid.
 fn headers(settings: &ConnectionSettings, forwarder: Option<&Proxy>) -> Result<Vec<Header>, SetupError> {
-    let all = settings.headers.iter();
-    let configured = all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
+    let configured = settings.headers.iter().map(|(name, value)| sensitive_header(name, value.expose()));
     let mut headers = configured.collect::<Result<Vec<_>, _>>()?;
     if let Some(proxy) = forwarder {
         let url = settings.url(Signal::Traces);
@@ -212,9 +208,10 @@ fn headers(settings: &ConnectionSettings, forwarder: Option<&Proxy>) -> Result<V
 
 /// Returns a header whose value ureq and `Debug` do not show.
 fn sensitive_header(name: &str, value: &str) -> Result<Header, SetupError> {
+    let name = name.to_ascii_lowercase();
     let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
-    let (name, mut value) =
-        header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?;
+    let refused = || format!("header {name}: its name or value is not allowed in HTTP");
+    let (name, mut value) = header.ok_or_else(refused)?;
     value.set_sensitive(true);
     Ok((name, value))
 }
@@ -241,8 +238,8 @@ impl Http {
         let _first = first_use::begin();
         let url = &self.spec.urls[payload.signal as usize];
         let request = self.agent.post(&url.called).config().timeout_global(Some(left)).build();
-        let request =
-            self.spec.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        let headers = self.spec.headers.iter();
+        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
         let request = request.header(header::CONTENT_TYPE, self.spec.media_type);
         let json = self.json.as_deref().map(|json| [json]);
         let payload = Payload { body: json.as_ref().map_or(payload.body, |json| json), ..*payload };

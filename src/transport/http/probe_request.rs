@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use ureq::Error;
 use ureq::http::{Response, header};
 
 use super::HttpSpec;
@@ -96,7 +97,7 @@ impl HttpSpec {
         let mut http = self.open(Driver::OwnThread, Some(Arc::clone(&shared)));
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
-            true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),
+            true => Err(Error::Timeout(ureq::Timeout::Global)),
             false => http.post(&Payload { signal, body: &[] }, left),
         };
         let result = answer.map_err(|error| failure(error, &self.secrets)).and_then(|answer| {
@@ -112,33 +113,30 @@ impl HttpSpec {
 impl NetworkError {
     /// Returns the error as a probe reports it: without the name of the proxy, which the probe adds to its messages.
     pub(in crate::transport) fn into_probe(self) -> ProbeFailure {
+        use ProbeFailure as Failure;
         match self {
-            Self::TimedOut => ProbeFailure::TimedOut,
-            Self::Tls(fault) => {
-                ProbeFailure::Tls(TlsFault { what: response::printable(&fault.what), ..fault })
-            }
+            Self::TimedOut => Failure::TimedOut,
+            Self::Tls(fault) => Failure::Tls(TlsFault { what: response::printable(&fault.what), ..fault }),
             Self::Io(error) if is_hang_up(&error) || error.kind() == ErrorKind::UnexpectedEof => {
-                ProbeFailure::Closed
+                Failure::Closed
             }
             Self::Io(ref error) | Self::HostNotFound(ref error) => {
-                ProbeFailure::Io { kind: error.kind(), text: self.what() }
+                Failure::Io { kind: error.kind(), text: self.what() }
             }
-            Self::ProxyStatus { status, advice } => ProbeFailure::Proxy { status, advice },
+            Self::ProxyStatus { status, advice } => Failure::Proxy { status, advice },
             Self::AtProxy { error, .. } => error.into_probe(),
         }
     }
 }
 
-fn failure(error: ureq::Error, secrets: &Secrets) -> ProbeFailure {
+fn failure(error: Error, secrets: &Secrets) -> ProbeFailure {
     match network_error(error).map(NetworkError::into_probe) {
         Ok(failure) => failure,
-        Err(ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..)) => {
-            ProbeFailure::NotHttp
-        }
+        Err(Error::Protocol(_) | Error::Http(_) | Error::LargeResponseHeader(..)) => ProbeFailure::NotHttp,
         Err(other) => {
             let text = secrets.redact(lower_first(&printable(&other.to_string())));
             match other {
-                ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
+                Error::ConnectionFailed | Error::BodyStalled => {
                     ProbeFailure::Io { kind: ErrorKind::Other, text }
                 }
                 _ => ProbeFailure::Fault(text),
@@ -151,8 +149,7 @@ fn reply(mut answer: Response<ureq::Body>, spec: &HttpSpec) -> ProbeResponse {
     let secrets = &spec.secrets;
     let status = answer.status();
     let content_type = secrets.redact(printable(&content_type(&answer))).to_ascii_lowercase();
-    let location =
-        header_text(&answer, header::LOCATION).map(|location| secrets.redact(shown_location(location)));
+    let location = header_text(&answer, header::LOCATION).map(|it| secrets.redact(shown_location(it)));
     let text = match status.is_success() {
         true => read_success(&mut answer, spec).map(|verdict| match verdict {
             Verdict::AcceptedPartly { message, .. } => printable(&message),

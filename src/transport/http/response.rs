@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::time::SystemTime;
 
+use ureq::Error;
 use ureq::http::{HeaderName, Response, header};
 
 use super::connection::network_error;
@@ -47,12 +48,11 @@ pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) 
     let mut body = Vec::new();
     let _ = answer.body_mut().as_reader().take(KEPT_BYTES as u64).read_to_end(&mut body);
     let (body, _) = unpacked(body, answer, Extent::Whole);
-    match is_media_type(content_type, PROTOBUF) {
-        true => printable(&read_status(&body).map(|status| status.message).unwrap_or_default()),
-        false => {
-            printable(&status_message(&body).unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned()))
-        }
-    }
+    let message = match is_media_type(content_type, PROTOBUF) {
+        true => read_status(&body).map(|status| status.message).unwrap_or_default(),
+        false => status_message(&body).unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned()),
+    };
+    printable(&message)
 }
 
 /// Returns whether messages quote bodies of this type. HTML pages explain nothing.
@@ -63,15 +63,13 @@ fn is_text(content_type: &str) -> bool {
 
 fn redirected(answer: &Response<ureq::Body>, request: &str) -> String {
     let status = status_text(answer.status());
-    match header_text(answer, header::LOCATION) {
+    let (to, fix) = match header_text(answer, header::LOCATION) {
         Some(location) => {
-            let location = shown_location(location);
-            format!(
-                "{request}: {status} to {location}: redirects are not followed; set the endpoint to the final URL"
-            )
+            (format!(" to {}", shown_location(location)), "; set the endpoint to the final URL")
         }
-        None => format!("{request}: {status}: redirects are not followed"),
-    }
+        None => (String::new(), ""),
+    };
+    format!("{request}: {status}{to}: redirects are not followed{fix}")
 }
 
 /// Returns the target of a redirect without user info and query, which may contain keys.
@@ -151,22 +149,19 @@ pub(super) fn content_type(answer: &Response<ureq::Body>) -> String {
 
 /// Returns the verdict on a request without a response. Network errors are retryable; violations of HTTP and permanent
 /// TLS faults are not.
-pub(super) fn failure_verdict(error: ureq::Error, request: &str) -> Verdict {
+pub(super) fn failure_verdict(error: Error, request: &str) -> Verdict {
     let refused = |what: String| Verdict::Refused { reason: format!("{request}: {what}") };
-    let error = match network_error(error) {
-        Ok(error) => return error.verdict(request),
-        Err(error) => error,
-    };
-    match error {
-        ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
+    match network_error(error) {
+        Ok(error) => error.verdict(request),
+        Err(Error::ConnectionFailed | Error::BodyStalled) => {
             Verdict::TryLater { after: None, reason: format!("{request}: connection failed") }
         }
-        ureq::Error::LargeResponseHeader(..) => refused("the response headers are too long".to_owned()),
-        ureq::Error::Protocol(why) => {
+        Err(Error::LargeResponseHeader(..)) => refused("the response headers are too long".to_owned()),
+        Err(Error::Protocol(why)) => {
             let why = printable(&why.to_string());
             refused(format!("the answer is not HTTP: {why}; OTLP over HTTP is usually at port 4318"))
         }
-        other => refused(lower_first(&printable(&other.to_string()))),
+        Err(other) => refused(lower_first(&printable(&other.to_string()))),
     }
 }
 
@@ -175,7 +170,7 @@ pub(super) fn failure_verdict(error: ureq::Error, request: &str) -> Verdict {
 mod tests {
     use std::io;
 
-    use rustls::{AlertDescription, Error};
+    use rustls::AlertDescription;
 
     use super::*;
     use crate::transport::connect::NetworkError;
@@ -195,12 +190,12 @@ mod tests {
 
     #[test]
     fn errors_of_tls_are_found_wherever_they_come_from() {
-        let alert = || io::Error::other(Error::AlertReceived(AlertDescription::InternalError));
+        let alert = || io::Error::other(rustls::Error::AlertReceived(AlertDescription::InternalError));
         for error in [ureq::Error::Io(alert()), ureq::Error::Other(Box::new(NetworkError::from(alert())))] {
             let reason = "post http://a: tls: the server ended the handshake: InternalError".to_owned();
             assert_eq!(failure_verdict(error, "post http://a"), Verdict::TryLater { after: None, reason });
         }
-        let expired = io::Error::other(Error::InvalidCertificate(rustls::CertificateError::Expired));
+        let expired = io::Error::other(rustls::Error::InvalidCertificate(rustls::CertificateError::Expired));
         let reason = "post http://a: tls: the server's certificate has expired".to_owned();
         assert_eq!(
             failure_verdict(expired.into(), "post http://a"),

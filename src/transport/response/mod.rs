@@ -43,9 +43,7 @@ fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
             (1, Raw::Bytes(message)) => {
                 for field in fields(message) {
                     match field.ok()? {
-                        (1, Raw::Varint(rejected)) => {
-                            partial.rejected = u64::try_from(rejected as i64).unwrap_or(0);
-                        }
+                        (1, Raw::Varint(rejected)) => partial.rejected = (rejected as i64).max(0) as u64,
                         (2, Raw::Bytes(text)) => {
                             partial.error_message = match is_prefix {
                                 // A prefix may end inside a character.
