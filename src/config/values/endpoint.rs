@@ -5,13 +5,13 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::config::Transport;
-use crate::config::error::Fault;
+use crate::config::error::{Checked, Fault};
 use crate::config::text::{MASK, shortened};
 use crate::config::values::no_proxy::{Host, is_host_name};
 use crate::record::Signal;
 
 /// A parsed endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(in crate::config) tls: bool,
     /// Host and port, as written.
@@ -61,7 +61,7 @@ impl Endpoint {
     ///
     /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext. With `None`, it is plaintext only if
     /// the address is loopback.
-    pub(crate) fn parse(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
+    pub(crate) fn parse(text: &str, transport: Transport, insecure: Option<bool>) -> Checked<Self> {
         if text.is_empty() {
             return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
         }
@@ -132,7 +132,7 @@ impl Endpoint {
         if self.tls { "https" } else { "http" }
     }
 
-    fn parse_url(scheme: &str, rest: &str) -> Result<Self, Fault> {
+    fn parse_url(scheme: &str, rest: &str) -> Checked<Self> {
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
@@ -154,7 +154,7 @@ impl Endpoint {
     }
 
     /// Parses `unix:path`, `unix:///path` or `unix-abstract:name`, the forms that gRPC uses.
-    fn parse_socket(text: &str) -> Result<Self, Fault> {
+    fn parse_socket(text: &str) -> Checked<Self> {
         const EXAMPLE: &str = "write it like \"unix:/run/otel.sock\"";
         let fix = "write a URL like \"http://localhost:4318\"";
         Fault::unless(cfg!(unix), "is a Unix socket, which this system does not have", fix)?;
@@ -172,23 +172,22 @@ impl Endpoint {
         Fault::unless(!matches!(&*socket, "" | "\0"), "names no socket", EXAMPLE)?;
         let is_plain = !socket.contains(['?', '#']);
         Fault::unless(is_plain, "has a query or a fragment, which sockets do not have", EXAMPLE)?;
-        if socket.len() > MAX_SOCKET_BYTES {
-            let what = "has a longer path or name than Unix sockets can have";
-            return Fault::err(what, format!("write at most {MAX_SOCKET_BYTES} bytes"));
-        }
+        let (what, fix) = ("has a longer path or name than Unix sockets can have", "bytes");
+        Fault::unless(
+            socket.len() <= MAX_SOCKET_BYTES,
+            what,
+            format!("write at most {MAX_SOCKET_BYTES} {fix}"),
+        )?;
         // The value of the header `Host` or `:authority`, which a socket does not determine.
         let authority = "localhost".to_owned();
-        let (path, query) = (String::new(), String::new());
-        Ok(Self { tls: false, authority, has_port: false, path, query, socket: Some(socket) })
+        Ok(Self { authority, socket: Some(socket), ..Self::default() })
     }
 
     /// Parses `host` or `host:port`; the default is the port of OTLP. The endpoint is plaintext if `insecure` is true,
     /// or if it is `None` and the host is loopback. Otherwise, gRPC uses TLS, and HTTP uses TLS only at port 443.
-    fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
+    fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Checked<Self> {
         // Checked before the path, so that `user:password@host/path` is reported because of the password.
-        if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
-            return Err(user_info());
-        }
+        refuse_user_info(text.split('/').next().unwrap_or_default())?;
         if text.contains(['/', '?', '#']) {
             let fix = match transport {
                 Transport::Grpc => "gRPC has none: write \"http://localhost:4318\"",
@@ -199,8 +198,7 @@ impl Endpoint {
         let port = check_authority(text)?;
         let authority =
             if port.is_some() { text.to_owned() } else { format!("{text}:{}", transport.default_port()) };
-        let (path, query) = (String::new(), String::new());
-        let mut endpoint = Self { tls: false, authority, has_port: true, path, query, socket: None };
+        let mut endpoint = Self { authority, has_port: true, ..Self::default() };
         let is_plaintext = insecure.unwrap_or_else(|| endpoint.is_loopback());
         let is_https = endpoint.host_and_port().1 == HTTPS_PORT;
         endpoint.tls = (transport == Transport::Grpc || is_https) && !is_plaintext;
@@ -265,13 +263,10 @@ const LIKE_IPV6: &str = "write it like \"http://[::1]:4318\"";
 
 /// Checks `host` or `host:port`; returns the port, if there is one.
 fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
-    if authority.contains('@') {
-        return Err(user_info());
-    }
+    refuse_user_info(authority)?;
     if let Some(rest) = authority.strip_prefix('[') {
-        let Some((address, port)) = rest.split_once(']') else {
-            return Fault::err("has an unclosed bracket", LIKE_IPV6);
-        };
+        let unclosed = || Fault::new("has an unclosed bracket", LIKE_IPV6);
+        let (address, port) = rest.split_once(']').ok_or_else(unclosed)?;
         let is_address = address.parse::<Ipv6Addr>().is_ok();
         Fault::unless(is_address, "has no IPv6 address in its brackets", LIKE_IPV6)?;
         return match port.strip_prefix(':') {
@@ -289,7 +284,7 @@ fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
     }
 }
 
-fn check_host(host: &str) -> Result<(), Fault> {
+fn check_host(host: &str) -> Checked {
     const EXAMPLE: &str = "write a name or address, like \"http://localhost:4318\"";
     Fault::unless(!host.is_empty(), "has no host", EXAMPLE)?;
     Fault::unless(host.is_ascii(), "has a host that is not ASCII", "write its xn-- form")?;
@@ -304,14 +299,12 @@ fn check_host(host: &str) -> Result<(), Fault> {
 
 fn check_port(port: &str) -> Result<u16, Fault> {
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    match port.parse::<u16>() {
-        Ok(number) if digits && number > 0 => Ok(number),
-        _ => Fault::err("has an invalid port", "write 1 to 65535, usually 4318"),
-    }
+    let number = port.parse().ok().filter(|number| digits && *number > 0);
+    number.ok_or_else(|| Fault::new("has an invalid port", "write 1 to 65535, usually 4318"))
 }
 
 /// Checks that a path or a query contains only characters that need no encoding.
-fn check_path(path: &str) -> Result<(), Fault> {
+fn check_path(path: &str) -> Checked {
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
         let allowed = match byte {
@@ -328,8 +321,9 @@ fn check_path(path: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn user_info() -> Fault {
-    Fault::new("holds a user name or password", "send them as a header: \"Authorization: Basic …\"")
+fn refuse_user_info(authority: &str) -> Checked {
+    let fix = "send them as a header: \"Authorization: Basic …\"";
+    Fault::unless(!authority.contains('@'), "holds a user name or password", fix)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::Secret;
-use crate::config::error::Fault;
+use crate::config::error::{Checked, Fault};
 use crate::config::text::{MASK, is_token};
 
 /// Headers that a function of the program returns, for
@@ -111,11 +111,8 @@ const MAX_VALUE_BYTES: usize = 64 << 10;
 const TOO_LONG: &str = "is longer than 64 KiB";
 
 /// Checks the number of headers, before any of them is inspected.
-pub(crate) fn check_count(count: usize) -> Result<(), Fault> {
-    if count <= MAX_HEADERS {
-        return Ok(());
-    }
-    Fault::err(format!("{count} headers"), format!("write at most {MAX_HEADERS}"))
+pub(crate) fn check_count(count: usize) -> Checked {
+    Fault::unless(count <= MAX_HEADERS, format!("{count} headers"), format!("write at most {MAX_HEADERS}"))
 }
 
 /// Splits `Name: value` at the first colon and trims both.
@@ -132,27 +129,22 @@ pub(crate) fn trim(text: &str) -> &str {
 }
 
 /// Checks one header; `number`, from 1, identifies it in messages if the name must not be shown.
-pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
-    if name.is_empty() {
-        return Fault::err(format!("header {number} has no name"), "write it like \"Name: value\"");
-    }
+pub(crate) fn check(number: usize, name: &str, value: &str) -> Checked {
+    Fault::unless(!name.is_empty(), format!("header {number} has no name"), "write it like \"Name: value\"")?;
     if let Some(stray) = name.chars().find(|c| !is_name_character(*c)) {
         // The name may be the first half of a secret that contains a colon, so only the stray character is shown.
-        return Fault::err(
-            format!("header {number} has {stray:?} in its name"),
-            "names are letters, digits and -",
-        );
+        let what = format!("header {number} has {stray:?} in its name");
+        return Fault::err(what, "names are letters, digits and -");
     }
     let header = called(number, name);
-    if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-        return Fault::err(format!("{header} cannot be set"), "remove it: standpipe writes it");
-    }
-    if value.is_empty() {
-        return Fault::err(format!("{header} has no value"), "write the value or remove the header");
-    }
-    if is_too_long(value) {
-        return Fault::err(format!("value of {header} {TOO_LONG}"), "write a shorter one");
-    }
+    let is_reserved = RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved));
+    Fault::unless(!is_reserved, format!("{header} cannot be set"), "remove it: standpipe writes it")?;
+    Fault::unless(
+        !value.is_empty(),
+        format!("{header} has no value"),
+        "write the value or remove the header",
+    )?;
+    Fault::unless(!is_too_long(value), format!("value of {header} {TOO_LONG}"), "write a shorter one")?;
     check_value(value).map_err(|problem| {
         Fault::new(format!("value of {header} {problem}"), "write printable ASCII in one line")
     })
@@ -202,12 +194,9 @@ pub(crate) fn is_credential(name: &str, value: &str) -> bool {
 }
 
 /// Checks that gRPC allows the name as metadata.
-pub(crate) fn check_metadata(name: &str) -> Result<(), Fault> {
-    if !is_reserved_by_grpc(name) {
-        return Ok(());
-    }
+pub(crate) fn check_metadata(name: &str) -> Checked {
     let what = format!("header {:?} cannot be set over gRPC", shown_name(name));
-    Fault::err(what, "remove it: gRPC writes it or forbids it")
+    Fault::unless(!is_reserved_by_grpc(name), what, "remove it: gRPC writes it or forbids it")
 }
 
 pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
@@ -222,17 +211,14 @@ pub(crate) fn is_too_long(value: &str) -> bool {
 
 /// Checks the characters of a header's value. The error continues the sentence "the value …".
 pub(crate) fn check_value(value: &str) -> Result<(), &'static str> {
-    if is_too_long(value) {
-        return Err(TOO_LONG);
+    let is_allowed = |byte| matches!(byte, b'\t' | b' '..=b'~');
+    match value {
+        _ if is_too_long(value) => Err(TOO_LONG),
+        // Two searches for single bytes, which the standard library vectorizes.
+        _ if value.contains('\r') || value.contains('\n') => Err("holds a line break"),
+        _ if !value.bytes().all(is_allowed) => Err("holds a character that headers cannot carry"),
+        _ => Ok(()),
     }
-    // Two searches for single bytes, which the standard library vectorizes.
-    if value.contains('\r') || value.contains('\n') {
-        return Err("holds a line break");
-    }
-    if !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
-        return Err("holds a character that headers cannot carry");
-    }
-    Ok(())
 }
 
 fn is_name_character(c: char) -> bool {
@@ -251,17 +237,12 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     let mut headers: Vec<(String, Secret)> = Vec::with_capacity(pairs.len());
     for (index, pair) in pairs.into_iter().enumerate() {
         let number = index + 1;
-        let Some((name, value)) = pair.split_once('=') else {
-            return Fault::err(format!("header {number} has no ="), "write it like name=value");
-        };
-        let name = trim(name);
-        if name.is_empty() {
-            return Fault::err(format!("header {number} has no name"), "write it like name=value");
-        }
+        let fault = |what: &str| Fault::new(format!("header {number} {what}"), "write it like name=value");
+        let (name, value) = pair.split_once('=').ok_or_else(|| fault("has no ="))?;
+        let name = Some(trim(name)).filter(|name| !name.is_empty()).ok_or_else(|| fault("has no name"))?;
         // In a base 64 token, a trailing `=` is padding and not a separator.
         if value.bytes().all(|byte| byte == b'=') && !is_like_a_name(name) {
-            let what = format!("header {number} is a value without a name");
-            return Fault::err(what, "write it like name=value");
+            return Err(fault("is a value without a name"));
         }
         let value = decoded(trim(value)).map_err(|fault| {
             // Only a valid name may be shown, so the name is checked first, with a placeholder as the value.
@@ -280,22 +261,19 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
 /// Parses a list of attributes. One malformed attribute makes the whole list invalid.
 pub(crate) fn read_attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     let count = pieces(text).count();
-    if count > MAX_ATTRIBUTES {
-        return Fault::err(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}"));
-    }
-    pieces(text)
-        .enumerate()
-        .map(|(index, pair)| {
-            let numbered = |fault: Fault| fault.of(format_args!("attribute {}", index + 1));
-            let missing = |what: &'static str| numbered(Fault::new(what, "write it like key=value"));
-            let (key, value) = pair.split_once('=').ok_or_else(|| missing("has no ="))?;
-            let decode = |text: &str| decoded(text.trim()).map_err(numbered);
-            match decode(key)? {
-                key if key.is_empty() => Err(missing("has no key")),
-                key => Ok((key, decode(value)?)),
-            }
-        })
-        .collect()
+    let (what, fix) = (format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}"));
+    Fault::unless(count <= MAX_ATTRIBUTES, what, fix)?;
+    let read = |(index, pair): (usize, &str)| {
+        let numbered = |fault: Fault| fault.of(format_args!("attribute {}", index + 1));
+        let missing = |what: &'static str| numbered(Fault::new(what, "write it like key=value"));
+        let (key, value) = pair.split_once('=').ok_or_else(|| missing("has no ="))?;
+        let decode = |text: &str| decoded(text.trim()).map_err(numbered);
+        match decode(key)? {
+            key if key.is_empty() => Err(missing("has no key")),
+            key => Ok((key, decode(value)?)),
+        }
+    };
+    pieces(text).enumerate().map(read).collect()
 }
 
 /// Splits a list at its commas. Empty pieces are ignored.

@@ -13,6 +13,10 @@ pub(crate) trait Named: Copy + PartialEq + 'static {
     /// All names. The first name of a value is shown.
     const NAMES: &'static [(&'static str, Self)];
 
+    fn names() -> Vec<&'static str> {
+        Self::NAMES.iter().map(|(name, _)| *name).collect()
+    }
+
     /// Returns the value with this name, ignoring case.
     fn parse(text: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
@@ -123,11 +127,6 @@ pub enum ExemplarFilter {
     AlwaysOn,
     /// None.
     AlwaysOff,
-}
-
-impl Named for ExemplarFilter {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("trace_based", Self::TraceBased), ("always_on", Self::AlwaysOn), ("always_off", Self::AlwaysOff)];
 }
 
 /// The kind of an instrument, as a [`View`](crate::View) selects it.
@@ -312,6 +311,7 @@ macro_rules! named {
 named! {
     Temporality { "cumulative" => Cumulative, "delta" => Delta, "lowmemory" => LowMemory }
     Histograms { "explicit" => Explicit, "exponential" => Exponential }
+    ExemplarFilter { "trace_based" => TraceBased, "always_on" => AlwaysOn, "always_off" => AlwaysOff }
     InstrumentKind {
         "counter" => Counter, "up_down_counter" => UpDownCounter, "gauge" => Gauge, "histogram" => Histogram,
         "observable_counter" => ObservableCounter, "observable_up_down_counter" => ObservableUpDownCounter,

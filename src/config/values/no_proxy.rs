@@ -70,16 +70,11 @@ pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<Str
         exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
     };
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    if !config.exporters.iter().any(asks)
-        || HTTPS_PROXIES.iter().chain(&HTTP_PROXIES).all(|name| set(name).is_none())
-    {
-        return Vec::new();
-    }
-    let Some((name, text)) = ["no_proxy", "NO_PROXY"].iter().find_map(|name| Some((*name, set(name)?)))
-    else {
-        return Vec::new();
-    };
-    // A private key set by mistake is split into several entries, some of which look harmless. None of them is shown.
+    let has_proxy = || HTTPS_PROXIES.iter().chain(&HTTP_PROXIES).any(|name| set(name).is_some());
+    let is_used = config.exporters.iter().any(asks) && has_proxy();
+    let exceptions = || ["no_proxy", "NO_PROXY"].into_iter().find_map(|name| Some((name, set(name)?)));
+    let Some((name, text)) = is_used.then(exceptions).flatten() else { return Vec::new() };
+    // A private key that was set by mistake has several entries, some of which look harmless. None of them is shown.
     let is_key = text.contains("-----BEGIN");
     let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MAX_DIAGNOSTICS);
     let is_harmless = |c: char| c.is_ascii_alphanumeric() || ".:*/[]_-".contains(c);

@@ -70,12 +70,16 @@ fn show_in(units: &[(&str, u64)], number: u64) -> String {
 /// Formats a duration in the syntax of [`parse_duration`], or in that of `Debug` if it is not a whole number of
 /// milliseconds.
 pub(crate) fn show_duration(duration: Duration) -> String {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    match millis {
-        _ if Duration::from_millis(millis) != duration => format!("{duration:?}"),
+    match millis(duration) {
+        millis if Duration::from_millis(millis) != duration => format!("{duration:?}"),
         0 => "0s".to_owned(),
-        _ => show_in(&MILLIS, millis),
+        millis => show_in(&MILLIS, millis),
     }
+}
+
+/// Returns whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Formats a number of bytes in the syntax of [`parse_size`].
@@ -87,6 +91,16 @@ pub(crate) fn show_size(bytes: u64) -> String {
 /// …".
 pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
+    const SECONDS: [(&str, f64); 8] = [
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("µs", 1e-6),
+        ("μs", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3.6e3),
+    ];
     let malformed = || Fault::new("is not a duration", EXAMPLE);
     let too_long = || Fault::new("is too long", "write at most 8760h");
     Fault::unless(!text.starts_with('-'), "is negative", EXAMPLE)?;
@@ -94,9 +108,7 @@ pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     if rest == "0" {
         return Ok(Duration::ZERO);
     }
-    if rest.is_empty() {
-        return Err(malformed());
-    }
+    Fault::unless(!rest.is_empty(), "is not a duration", EXAMPLE)?;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -104,28 +116,15 @@ pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
         let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         let number: f64 = number.parse().map_err(|_| malformed())?;
-        if unit.is_empty() {
-            return Fault::err("has no unit", format!("write \"{}s\" for seconds", shortened(text)));
-        }
-        let seconds =
-            number * seconds_per_go(unit).ok_or_else(|| Fault::new("has an unknown unit", EXAMPLE))?;
-        let part = Duration::try_from_secs_f64(seconds).map_err(|_| too_long())?;
+        let fix = format!("write \"{}s\" for seconds", shortened(text));
+        Fault::unless(!unit.is_empty(), "has no unit", fix)?;
+        let known = SECONDS.iter().find(|(name, _)| *name == unit);
+        let (_, seconds) = known.ok_or_else(|| Fault::new("has an unknown unit", EXAMPLE))?;
+        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| too_long())?;
         total = total.checked_add(part).ok_or_else(too_long)?;
         rest = after;
     }
     Ok(total)
-}
-
-fn seconds_per_go(unit: &str) -> Option<f64> {
-    match unit {
-        "ns" => Some(1e-9),
-        "us" | "µs" | "μs" => Some(1e-6),
-        "ms" => Some(1e-3),
-        "s" => Some(1.0),
-        "m" => Some(60.0),
-        "h" => Some(3_600.0),
-        _ => None,
-    }
 }
 
 /// Parses `4096`, `64 KiB`, `4MiB` or `1 gib`. The message of a fault continues the sentence "the value …".
