@@ -4,13 +4,12 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::settings::kind::SettingValue;
 use super::settings::{SettingRow, SummaryField, rows};
-use super::{Config, Exporter, Location, ProviderName, header, section, text};
+use super::{Config, Exporter, Location, ProviderName, header, section, text, units};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
@@ -112,8 +111,7 @@ impl ExporterSummary {
     /// Returns the setting of this name, such as `throttle_ms`; null if the exporter does not have it.
     ///
     /// ```
-    /// use std::time::Duration;
-    /// use standpipe::config::SummaryValue;
+    ///     /// use standpipe::config::SummaryValue;
     /// use standpipe::{Config, Exporter};
     ///
     /// let exporter = Exporter::http("localhost").timeout(Duration::from_secs(3));
@@ -127,7 +125,7 @@ impl ExporterSummary {
 
     fn value(exporter: &Exporter, row: &'static SettingRow) -> SummaryValue {
         match row.kind.get(exporter) {
-            Some(SettingValue::Duration(time)) => SummaryValue::Number(milliseconds(time)),
+            Some(SettingValue::Duration(time)) => SummaryValue::Number(units::millis(time)),
             Some(SettingValue::NoLimit) => SummaryValue::Null,
             Some(SettingValue::Number(number)) => SummaryValue::Number(number as u64),
             Some(SettingValue::Bool(value)) => SummaryValue::Bool(value),
@@ -218,10 +216,6 @@ impl Config {
             route: exporter.provider().map(ProviderName::name),
         }
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A map of a few entries, such as the origins of settings.

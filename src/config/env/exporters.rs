@@ -131,9 +131,8 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
                 reader.ignore(&variable, fault);
             }
             _ => {
-                let fault =
-                    Fault::new("is not supported and starts no exporter", what_to_write(word, &KNOWN));
-                reader.warn(&variable, fault.of(quoted(word)));
+                let what = "is not supported and starts no exporter";
+                reader.warn(&variable, Fault::new(what, what_to_write(word, &KNOWN)).of(quoted(word)));
             }
         }
     }
@@ -143,12 +142,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
 
 /// Returns an exporter with OpenTelemetry's defaults: no throttle; `linger` is the scheduled delay of its batch
 /// processors.
-pub(in crate::config) fn with_defaults(
-    name: &str,
-    path: String,
-    at: Option<Location>,
-    signals: &[Signal],
-) -> Exporter {
+pub(crate) fn with_defaults(name: &str, path: String, at: Option<Location>, signals: &[Signal]) -> Exporter {
     let mut exporter = Exporter::of_environment(name.to_owned(), path, at);
     exporter.signals = Signals::of(signals);
     exporter.pace.throttle = Duration::ZERO;
@@ -195,7 +189,7 @@ impl Reader<'_> {
                 SettingValue::Duration(duration)
             }
             Kind::Number { range, .. } => {
-                SettingValue::Number(usize::try_from(self.count(&variable, range)?).ok()?)
+                SettingValue::Number(self.count(&variable, range)?.try_into().ok()?)
             }
             kind @ Kind::Word { .. } => SettingValue::Word(self.word(&variable, &kind.words())?.to_owned()),
             Kind::Bool { variables, .. } => SettingValue::Bool(self.word(&variable, variables)?),
@@ -256,8 +250,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
         return;
     };
     let is_verbatim = http.transport.is_http() && http.path_rule == PathRule::Verbatim;
-    let has_no_path =
-        http.parsed().is_ok_and(|endpoint| endpoint.path.is_empty() && endpoint.socket.is_none());
+    let has_no_path = http.parsed().is_ok_and(|it| it.path.is_empty() && it.socket.is_none());
     // A trailing slash shows that `/` is intended.
     if is_verbatim && has_no_path && !http.endpoint.ends_with('/') {
         for signal in exporter.signals.iter() {

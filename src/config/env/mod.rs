@@ -153,18 +153,16 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
 
 /// Returns the configuration of the file that `OTEL_CONFIG_FILE` names, or else the one that the variables describe.
 fn read(variables: &Variables) -> Result<Config, ConfigError> {
+    let refused = |fault: Fault| ConfigError::new(vec![fault.error(None, OTEL_CONFIG_FILE)], Config::new());
     match variables.get(OTEL_CONFIG_FILE) {
         #[cfg(feature = "yaml")]
         Some(Ok(path)) => return super::read::read_declarative(path, variables),
         #[cfg(not(feature = "yaml"))]
         Some(Ok(_)) => {
             let fix = "build standpipe with its feature \"yaml\", or unset it";
-            let diagnostic = Fault::new("this build cannot read the file", fix).error(None, OTEL_CONFIG_FILE);
-            return Err(ConfigError::new(vec![diagnostic], Config::new()));
+            return Err(refused(Fault::new("this build cannot read the file", fix)));
         }
-        Some(Err(fault)) => {
-            return Err(ConfigError::new(vec![fault.error(None, OTEL_CONFIG_FILE)], Config::new()));
-        }
+        Some(Err(fault)) => return Err(refused(fault)),
         None => {}
     }
     let mut config = Config::new();
@@ -226,9 +224,7 @@ fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reade
             reader.count(variable, &COUNTS).map(|count| kind.set_count(config, count))
         }
         GeneralKind::Words(list) => reader.words(variable, list).map(|words| (list.set)(config, &words)),
-        GeneralKind::Duration(field) => {
-            reader.duration(variable, &ANY).map(|value| (field.set)(config, value))
-        }
+        GeneralKind::Duration(field) => reader.duration(variable, &ANY).map(|it| (field.set)(config, it)),
     };
     done.is_some()
 }
@@ -273,13 +269,8 @@ fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
         .collect();
     // If code or a file has set all samplers, the variable is not read, so mistakes in it are not reported.
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else { return };
-    for provider in &mut open {
-        provider.set_sampler(
-            sampler.clone(),
-            None,
-            SettingSource::Environment(OTEL_TRACES_SAMPLER.to_owned()),
-        );
-    }
+    let source = SettingSource::Environment(OTEL_TRACES_SAMPLER.to_owned());
+    open.iter_mut().for_each(|provider| provider.set_sampler(sampler.clone(), None, source.clone()));
 }
 
 fn sampler(reader: &mut Reader<'_>) -> Option<Sampler> {

@@ -37,23 +37,21 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn count(&mut self, name: &str, range: &RangeInclusive<u64>) -> Option<u64> {
-        let text = self.text(name)?;
         let fix = format!("write {} to {}", range.start(), range.end());
-        self.number(name, text, range, "a whole number", fix)
+        self.number(name, range, "a whole number", fix)
     }
 
     /// Returns a duration in whole milliseconds.
     pub(super) fn duration(&mut self, name: &str, range: &RangeInclusive<Duration>) -> Option<Duration> {
         let text = self.text(name)?;
-        let millis = |duration: &Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let (least, most) = (millis(range.start()), millis(range.end()));
+        let (least, most) = (units::millis(*range.start()), units::millis(*range.end()));
         // The advice for `5s` is 5000.
         let fix = match units::parse_duration(text) {
-            Ok(meant) if range.contains(&meant) => format!("write {}", millis(&meant)),
+            Ok(meant) if range.contains(&meant) => format!("write {}", units::millis(meant)),
             _ => format!("write {least} to {most}"),
         };
-        self.number(name, text, &(least..=most), "a whole number of milliseconds", fix)
-            .map(Duration::from_millis)
+        let number = self.number(name, &(least..=most), "a whole number of milliseconds", fix);
+        number.map(Duration::from_millis)
     }
 
     /// Returns the meaning of the word that equals the value, ignoring case.
@@ -88,14 +86,8 @@ impl<'v> Reader<'v> {
         self.diagnostics.push(fault.warning(None, name));
     }
 
-    fn number(
-        &mut self,
-        name: &str,
-        text: &str,
-        range: &RangeInclusive<u64>,
-        kind: &str,
-        fix: String,
-    ) -> Option<u64> {
+    fn number(&mut self, name: &str, range: &RangeInclusive<u64>, kind: &str, fix: String) -> Option<u64> {
+        let text = self.text(name)?;
         // A number with too many digits does not parse either, but the message calls it "too large".
         let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let problem = match text.parse::<u64>() {
@@ -117,7 +109,7 @@ pub(crate) struct Variables {
     named: BTreeMap<String, OsString>,
     /// True if `named` has all variables, so that [`lookup`](Self::lookup) does not ask the process. Set for maps
     /// that callers and tests pass in.
-    #[cfg(feature = "yaml")]
+    #[cfg_attr(not(feature = "yaml"), allow(dead_code, reason = "only `lookup` reads it"))]
     is_complete: bool,
 }
 
@@ -127,11 +119,7 @@ impl Variables {
         let is_ours = |name: &str| name.starts_with("OTEL_") || name.starts_with("TRACETEST_");
         let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
         let ours = std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect();
-        Self {
-            #[cfg(feature = "yaml")]
-            is_complete: false,
-            ..ours
-        }
+        Self { is_complete: false, ..ours }
     }
 
     /// Returns the value of any variable, for references such as `${NAME}`.
@@ -162,11 +150,7 @@ impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
         for (name, value) in pairs {
             variables.insert(name.into(), value.into());
         }
-        Self {
-            named: variables,
-            #[cfg(feature = "yaml")]
-            is_complete: true,
-        }
+        Self { named: variables, is_complete: true }
     }
 }
 
@@ -214,10 +198,8 @@ pub(super) fn own_variable(signal: Signal, row: &SettingRow) -> Option<String> {
 
 /// Returns the variable that sets a row for every signal whose own variable is not set.
 pub(super) fn base_variable(row: &SettingRow) -> Option<String> {
-    match &row.variables {
-        VariableNames::OfExporter(end) => Some(of_exporter(None, end)),
-        VariableNames::OfSignals(_) => None,
-    }
+    let VariableNames::OfExporter(end) = &row.variables else { return None };
+    Some(of_exporter(None, end))
 }
 
 /// Returns the name of the variable that decides, for one signal or for all, whether an endpoint without a scheme is
