@@ -325,10 +325,8 @@ impl Exporter {
 
     /// Returns the name without the prefix of the provider.
     pub(super) fn own_name(&self) -> &str {
-        match self.provider {
-            Some(ProviderName::Application) => self.name.strip_prefix(APPLICATION).unwrap_or(&self.name),
-            Some(ProviderName::Internal) | None => &self.name,
-        }
+        let is_prefixed = self.provider == Some(ProviderName::Application);
+        self.name.strip_prefix(APPLICATION).filter(|_| is_prefixed).unwrap_or(&self.name)
     }
 
     /// Sets a value from a file or a variable.
@@ -391,9 +389,8 @@ impl Exporter {
 
     /// Returns the key of the exporter in diagnostics: its section, or its quoted name.
     pub(super) fn path(&self) -> String {
-        self.table
-            .as_ref()
-            .map_or_else(|| format!("exporter {}", quoted(&self.name)), |table| table.path.clone())
+        let path = self.table.as_ref().map(|table| table.path.clone());
+        path.unwrap_or_else(|| format!("exporter {}", quoted(&self.name)))
     }
 
     /// Returns the place of the exporter's section, if a file describes it.

@@ -104,9 +104,7 @@ impl Section {
         match *path {
             ["tracer", id, ..] => Some(Self::Tracer(id.to_owned())),
             [first, second, ..] if [first, second] == METRICS => Some(Self::Metrics),
-            [first, second, name, ..] if [first, second] == EXPORTERS => {
-                Some(Self::Exporter(name.to_owned()))
-            }
+            [first, second, id, ..] if [first, second] == EXPORTERS => Some(Self::Exporter(id.to_owned())),
             [first, second, ..] if [first, second] == SERVER => Some(Self::Server),
             _ => None,
         }
@@ -173,11 +171,8 @@ impl Section {
     pub(super) fn advice_on_expected(&self, name: &str) -> Option<&'static str> {
         let name = name.replace('_', "-").to_ascii_lowercase();
         let of_tracers = if matches!(self, Self::Tracer(_)) { &EXPECTED_IN_TRACERS[..] } else { &[] };
-        let known = of_tracers.iter().chain(&EXPECTED);
-        known
-            .copied()
-            .find(|(names, _)| names.split(' ').any(|known| known == name))
-            .map(|(_, advice)| advice)
+        let is_it = |(names, _): &&(&str, &str)| names.split(' ').any(|known| known == name);
+        of_tracers.iter().chain(&EXPECTED).find(is_it).map(|(_, advice)| *advice)
     }
 
     fn rows(&self) -> impl Iterator<Item = &'static SettingRow> + use<> {

@@ -86,7 +86,7 @@ table! { ADDRESS from PLAIN:
     /// protocol of requests; `file` appends them to a file, `console` prints them; `disable` switches the exporter off
     TRANSPORT "transport" {
         kind: Kind::Word {
-            names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
+            names: Transport::names,
             get: |exporter| exporter.connection.transport.name().to_owned(),
             set: |exporter, word| Transport::parse(word).into_iter().for_each(|it| exporter.set_transport(it)),
             variables: &[("http/protobuf", "http"), ("grpc", "grpc"), ("http/json", "http/json")],
@@ -374,16 +374,12 @@ impl ConnectionSettings {
     /// # Errors
     /// Returns an error if the total exceeds the limit for the head of a request.
     pub(crate) fn check_head(&self) -> Result<(), Fault> {
-        let headers =
-            self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);
+        let length = |(name, value): &(String, Secret)| name.len() + value.expose().len() + FIELD_FRAMING;
         let product = self.user_agent.as_ref().map_or(0, String::len);
-        let bytes = headers.sum::<usize>() + product + self.endpoint.len();
-        if bytes <= MAX_HEAD_BYTES {
-            return Ok(());
-        }
-        let names = "headers, endpoint and user-agent";
+        let bytes = self.headers.iter().map(length).sum::<usize>() + product + self.endpoint.len();
         let limit = format!("a request can carry {} KiB of them", MAX_HEAD_BYTES >> 10);
-        Fault::err(format!("{names} are {bytes} bytes long together, and {limit}"), "write shorter ones")
+        let what = format!("headers, endpoint and user-agent are {bytes} bytes long together, and {limit}");
+        Fault::unless(bytes <= MAX_HEAD_BYTES, what, "write shorter ones")
     }
 
     /// Checks the headers after one of them has changed.
@@ -452,10 +448,8 @@ impl ConnectionSettings {
         match (self.transport, understood) {
             (Transport::Console, _) => self.transport.default_endpoint().to_owned(),
             (Transport::File, _) => self.file.path.display().to_string(),
-            (Transport::Http | Transport::HttpJson, Ok(understood)) => {
-                understood.url(signal.path(), self.path_rule)
-            }
             (Transport::Grpc, Ok(understood)) => understood.origin(),
+            (_, Ok(understood)) => understood.url(signal.path(), self.path_rule),
             (_, Err(_)) => endpoint.to_owned(),
         }
     }

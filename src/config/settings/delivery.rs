@@ -77,17 +77,15 @@ const QUEUE_BYTES_LIMIT: &str =
     if IS_64_BIT { QUEUE_LIMIT } else { "the most a queue may hold on a 32-bit machine" };
 const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
-/// Makes the kind of a setting that limits a number of queued records.
-const fn records(field: Field<Exporter, usize>) -> Kind {
-    Kind::Number { field, unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT }
+type Amount = Field<Exporter, usize>;
+
+/// Makes the kind of a setting that is a plain number; `most` describes the largest value.
+pub(super) const fn number(field: Amount, range: RangeInclusive<u64>, most: &'static str) -> Kind {
+    Kind::Number { field, unit: Unit::Records, range, most }
 }
 
 /// Makes the kind of a setting that limits a number of bytes; `most` describes the largest value.
-pub(super) const fn bytes(
-    field: Field<Exporter, usize>,
-    range: RangeInclusive<u64>,
-    most: &'static str,
-) -> Kind {
+pub(super) const fn bytes(field: Amount, range: RangeInclusive<u64>, most: &'static str) -> Kind {
     Kind::Number { field, unit: Unit::Bytes, range, most }
 }
 
@@ -102,7 +100,7 @@ table! { DELIVERY from PLAIN:
     /// lowest severity of log records that are sent; spans are not affected
     LEVEL "level" {
         kind: Kind::Word {
-            names: || Level::NAMES.iter().map(|(name, _)| *name).collect(),
+            names: Level::names,
             get: |exporter| exporter.level.shown(),
             set: |exporter, word| Level::parse(word).into_iter().for_each(|level| exporter.level = level),
             variables: &[],
@@ -143,12 +141,7 @@ table! { DELIVERY from PLAIN:
     /// maximum number of sets of attributes of each metric; measurements with further sets are aggregated under
     /// `otel.metric.overflow`; limits set by an instrument or a view take precedence
     CARDINALITY_LIMIT "cardinality-limit" {
-        kind: Kind::Number {
-            field: field!(reader.cardinality_limit),
-            unit: Unit::Records,
-            range: 1..=100_000_000,
-            most: "the most a metric may have",
-        },
+        kind: number(field!(reader.cardinality_limit), 1..=100_000_000, "the most a metric may have"),
         advice: "write a whole number, without quotes",
         signals: &[Signal::Metrics],
     }
@@ -194,7 +187,7 @@ table! { DELIVERY from PLAIN:
     }
     /// maximum number of records in the queue of each signal
     QUEUE_RECORDS "queue-records" {
-        kind: records(field!(queue.records)),
+        kind: number(field!(queue.records), RECORD_RANGE, QUEUE_LIMIT),
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
@@ -206,7 +199,7 @@ table! { DELIVERY from PLAIN:
     /// maximum number of records in a request
     BATCH_RECORDS "batch-records" {
         // A batch cannot contain more records than the queue.
-        kind: records(field!(batch.records)),
+        kind: number(field!(batch.records), RECORD_RANGE, QUEUE_LIMIT),
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }
@@ -400,12 +393,8 @@ impl Exporter {
     /// permanently are dropped and counted, so probe the endpoint first, as `standpipe drain` does. Needs the `spool`
     /// feature, and Linux.
     pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.spool = SpoolSettings {
-            directory: Some(directory.into()),
-            age: None,
-            drains: true,
-            ..SpoolSettings::default()
-        };
+        let directory = Some(directory.into());
+        self.spool = SpoolSettings { directory, age: None, drains: true, ..SpoolSettings::default() };
         self
     }
 

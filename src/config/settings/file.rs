@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::connection::{CA_FILE, CLIENT_CERTIFICATE_FILE, CLIENT_KEY_FILE, EXTRA_CA_FILE};
-use super::delivery::bytes;
-use super::kind::{Field, Kind, SettingValue, Unit, field};
+use super::delivery::{bytes, number};
+use super::kind::{Field, Kind, SettingValue, field};
 use super::{POSITIVE, SettingRow, setters, settings, table};
 use crate::config::read::value::{ReadError, read_bounded};
 use crate::config::validate as rules;
@@ -50,12 +50,7 @@ table! { FILES from WRITTEN:
     }
     /// number of renamed files that are kept; older ones are deleted
     FILE_BACKUPS "file-backups" {
-        kind: Kind::Number {
-            field: field!(connection.file.backups),
-            unit: Unit::Records,
-            range: 1..=10_000,
-            most: "the most files that are kept",
-        },
+        kind: number(field!(connection.file.backups), 1..=10_000, "the most files that are kept"),
         advice: "write a whole number, without quotes",
     }
 }

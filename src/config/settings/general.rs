@@ -63,18 +63,18 @@ impl WordList {
     }
 }
 
-/// Makes the [`WordList`] of a field, which is a collection of named values.
+/// Makes the kind of a field that is a collection of named values.
 macro_rules! words {
     ($type:ident $field:ident $collect:path) => {
-        WordList {
+        GeneralKind::Words(WordList {
             is_one: false,
-            names: || $type::NAMES.iter().map(|(name, _)| *name).chain(["none"]).collect(),
+            names: || $type::names().into_iter().chain(["none"]).collect(),
             show: |config| {
                 let names: Vec<_> = config.$field.iter().map(|value| value.name()).collect();
                 if names.is_empty() { "none".to_owned() } else { names.join(",") }
             },
             set: |config, words| config.$field = $collect(words.iter().filter_map(|word| $type::parse(word))),
-        }
+        })
     };
 }
 
@@ -90,23 +90,17 @@ settings! {
 pub(crate) static DISABLED: GeneralRow =
     row("disabled", GeneralKind::Bool(field!(disabled)), &["OTEL_SDK_DISABLED"]);
 
-pub(crate) static DETECT: GeneralRow = row(
-    "detect",
-    GeneralKind::Words(words!(Detector detectors Vec::from_iter)),
-    &["OTEL_RESOURCE_DETECTORS"],
-);
+pub(crate) static DETECT: GeneralRow =
+    row("detect", words!(Detector detectors Vec::from_iter), &["OTEL_RESOURCE_DETECTORS"]);
 
-pub(crate) static PROPAGATORS: GeneralRow = row(
-    "propagators",
-    GeneralKind::Words(words!(Propagator propagators Propagators::new)),
-    &["OTEL_PROPAGATORS"],
-);
+pub(crate) static PROPAGATORS: GeneralRow =
+    row("propagators", words!(Propagator propagators Propagators::new), &["OTEL_PROPAGATORS"]);
 
 pub(crate) static EXEMPLARS: GeneralRow = row(
     "exemplars",
     GeneralKind::Words(WordList {
         is_one: true,
-        names: || ExemplarFilter::NAMES.iter().map(|(name, _)| *name).collect(),
+        names: ExemplarFilter::names,
         show: |config| config.exemplars.name().to_owned(),
         set: |config, words| {
             let filter = words.iter().find_map(|word| ExemplarFilter::parse(word));
@@ -184,9 +178,7 @@ impl GeneralKind {
         match self {
             Self::Bool(field) => (field.get)(config).to_string(),
             Self::Count(field) => (field.get)(config).to_string(),
-            Self::Length(field) => {
-                (field.get)(config).map_or_else(|| "any".to_owned(), |most| most.to_string())
-            }
+            Self::Length(field) => (field.get)(config).map_or("any".to_owned(), |most| most.to_string()),
             Self::Words(list) => (list.show)(config),
             Self::Duration(field) => units::show_duration((field.get)(config)),
         }

@@ -108,7 +108,7 @@ pub(crate) use file;
 macro_rules! word {
     ($type:ident, $($name:ident).+, $variables:expr) => {
         Kind::Word {
-            names: || $type::NAMES.iter().map(|(name, _)| *name).collect(),
+            names: $type::names,
             get: |exporter| exporter.$($name).+.name().into(),
             set: |exporter, word| $type::parse(word).into_iter().for_each(|it| exporter.$($name).+ = it),
             variables: $variables,

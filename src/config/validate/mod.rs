@@ -157,12 +157,9 @@ pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
     // The range is checked first: comparing a value that is out of range would suggest a wrong correction.
     RETRY_MAX_DELAY.kind.check(exporter)?;
-    if max < first {
-        let (first, max) = (units::show_duration(first), units::show_duration(max));
-        let what = format!("{max} is shorter than retry-first-delay, {first}");
-        return Fault::err(what, format!("write {first} or more"));
-    }
-    Ok(())
+    let [shown_first, shown_max] = [first, max].map(units::show_duration);
+    let what = format!("{shown_max} is shorter than retry-first-delay, {shown_first}");
+    Fault::unless(max >= first, what, format!("write {shown_first} or more"))
 }
 
 pub(crate) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
@@ -220,20 +217,14 @@ pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     let is_begin = |line: &[u8]| {
         line.starts_with(b"-----BEGIN ") && line.trim_ascii_end().ends_with(end_of_label.as_bytes())
     };
-    if pem.split(|&byte| byte == b'\n').any(is_begin) {
-        return Ok(());
-    }
-    Fault::err(format!("holds no PEM block \"{kind}\""), "name a file in PEM form")
+    let has_block = pem.split(|&byte| byte == b'\n').any(is_begin);
+    Fault::unless(has_block, format!("holds no PEM block \"{kind}\""), "name a file in PEM form")
 }
 
 pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
-    match &exporter.connection.user_agent {
-        Some(product) if product.trim().is_empty() => Fault::err("is empty", USER_AGENT.advice),
-        Some(product) => {
-            header::check_value(product).map_err(|problem| Fault::new(problem, USER_AGENT.advice))
-        }
-        None => Ok(()),
-    }
+    let Some(product) = &exporter.connection.user_agent else { return Ok(()) };
+    Fault::unless(!product.trim().is_empty(), "is empty", USER_AGENT.advice)?;
+    header::check_value(product).map_err(|problem| Fault::new(problem, USER_AGENT.advice))
 }
 
 /// Checks the length of endpoint, user agent and headers together, unless one of them alone is too long: that is
