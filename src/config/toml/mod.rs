@@ -196,19 +196,13 @@ impl<'t> Reader<'t, '_> {
 
     fn conflict(&self, conflict: &Conflict) -> Fault {
         let line = self.places.location(conflict.first_at).line;
-        match &conflict.not_a_table {
-            None => Fault::duplicate_key(line),
-            Some((name, kind)) => {
-                let name = dotted(&[name]);
-                let what = match *kind {
-                    "a table" => {
-                        format!("{name} is an inline table in line {line}, which cannot be extended")
-                    }
-                    kind => format!("{name} is {kind} in line {line}, which has no keys"),
-                };
-                Fault::new(what, "remove one of the two")
-            }
-        }
+        let Some((name, kind)) = &conflict.not_a_table else { return Fault::duplicate_key(line) };
+        let name = dotted(&[name]);
+        let what = match *kind {
+            "a table" => format!("{name} is an inline table in line {line}, which cannot be extended"),
+            kind => format!("{name} is {kind} in line {line}, which has no keys"),
+        };
+        Fault::new(what, "remove one of the two")
     }
 
     /// Splits the parser's message into what is wrong and what to write.

@@ -21,7 +21,7 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag,
 use self::tree::{Contents, Frame, MERGE, OpenTable, Substituted, Weight};
 pub(super) use self::tree::{Lookup, reference};
 use super::Location;
-use super::error::{Diagnostic, Fault};
+use super::error::{Checked, Diagnostic, Fault};
 use super::node::{Document, Mistake, Node, Places, Tree};
 use super::section::Owner;
 use super::text::dotted;
@@ -113,7 +113,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Fault> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Checked {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 // For a missing value, the parser reports the text `~` with an empty span.
@@ -145,7 +145,7 @@ impl Builder<'_> {
         anchor: usize,
         tag: Option<&Tag>,
         span: Span,
-    ) -> Result<(), Fault> {
+    ) -> Checked {
         let is_key = matches!(self.frames.last(), Some(Frame { contents: Contents::Table(table), .. }) if table.awaits_key());
         let lookup = self.lookup.filter(|_| !is_key && text.contains('$'));
         let (text, inserted) = match lookup {
@@ -174,13 +174,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn open(
-        &mut self,
-        contents: Contents,
-        anchor: usize,
-        tag: Option<&Tag>,
-        span: Span,
-    ) -> Result<(), Fault> {
+    fn open(&mut self, contents: Contents, anchor: usize, tag: Option<&Tag>, span: Span) -> Checked {
         if self.frames.len() >= MAX_DEPTH {
             return Err(too_deep());
         }
@@ -190,7 +184,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Fault> {
+    fn close(&mut self) -> Checked {
         let Some(Frame { at, anchor, weight, contents }) = self.frames.pop() else { return Ok(()) };
         let value = match contents {
             Contents::List(nodes) => Tree::List(nodes),
@@ -205,7 +199,7 @@ impl Builder<'_> {
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)
     }
 
-    fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fault> {
+    fn alias(&mut self, anchor: usize, span: Span) -> Checked {
         let Some(part) = self.anchored.get(&anchor) else {
             let fault = Fault::new("an alias inside the value of its anchor", "write the value out");
             return self.broken_alias(span, fault);
@@ -221,7 +215,7 @@ impl Builder<'_> {
     }
 
     /// Puts null in the place of an alias that cannot be resolved, and reports it.
-    fn broken_alias(&mut self, span: Span, fault: Fault) -> Result<(), Fault> {
+    fn broken_alias(&mut self, span: Span, fault: Fault) -> Checked {
         let (at, weight) = (place(span), Weight::of_text(""));
         self.budget.charge(weight)?;
         self.spoil(at, NO_ANCHOR, fault);
@@ -230,7 +224,7 @@ impl Builder<'_> {
     }
 
     /// Adds a finished value to the tree. A copy of an anchored value is kept for aliases, and charged to the budget.
-    fn finish_part(&mut self, part: Part, anchor: usize) -> Result<(), Fault> {
+    fn finish_part(&mut self, part: Part, anchor: usize) -> Checked {
         if anchor != NO_ANCHOR {
             self.budget.charge(part.weight)?;
             self.anchored.insert(anchor, part.clone());
@@ -299,13 +293,10 @@ fn place(span: Span) -> usize {
 /// Returns a syntax error at its place.
 fn syntax_error(error: &ScanError, text: &str, file: &str) -> Diagnostic {
     let marker = error.marker();
-    let (mut line, mut column) = (marker.line(), marker.col() + 1);
-    if format!("{:?}", error.kind()).starts_with("Tab") {
-        // The parser reports the place of the preceding value, not that of the tab.
-        if let Some(found) = tab_in_indentation(text, line) {
-            (line, column) = found;
-        }
-    }
+    let is_tab = format!("{:?}", error.kind()).starts_with("Tab");
+    // For a tab, the parser reports the place of the preceding value.
+    let tab = tab_in_indentation(text, marker.line()).filter(|_| is_tab);
+    let (line, column) = tab.unwrap_or((marker.line(), marker.col() + 1));
     in_our_words(error.kind()).error(Some(Location { file: file.to_owned(), line, column }), "")
 }
 
@@ -380,11 +371,9 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
     match kind {
         ErrorKind::RecursionLimitExceeded => return too_deep(),
         ErrorKind::UnexpectedCharacter { character } => return unexpected(*character),
-        ErrorKind::UnclosedFlowCollection { open } => {
-            return Fault::new(format!("{open} is never closed"), format!("write {}", closing(*open)));
-        }
+        ErrorKind::UnclosedFlowCollection { open } => return unclosed(*open, "never closed"),
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            return Fault::new(format!("{open} is closed by {close}"), format!("write {}", closing(*open)));
+            return unclosed(*open, &format!("closed by {close}"));
         }
         _ => {}
     }
@@ -397,16 +386,14 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
 
 fn unexpected(character: char) -> Fault {
     if character.is_control() || character == '\u{feff}' {
-        return Fault::new(
-            format!("a character that YAML does not allow: {}", character.escape_default()),
-            "remove it, or write it as an escape in double quotes",
-        );
+        let what = format!("a character that YAML does not allow: {}", character.escape_default());
+        return Fault::new(what, "remove it, or write it as an escape in double quotes");
     }
     Fault::new(format!("text cannot begin with {character}"), "quote it")
 }
 
-fn closing(open: char) -> char {
-    if open == '[' { ']' } else { '}' }
+fn unclosed(open: char, what: &str) -> Fault {
+    Fault::new(format!("{open} is {what}"), if open == '[' { "write ]" } else { "write }" })
 }
 
 /// Returns line and column of the first tab in the indentation of a line, searching from `from_line` on.

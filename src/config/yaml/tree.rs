@@ -147,9 +147,8 @@ impl OpenTable {
         let source = fields.remove(position).node;
         let at = source.at;
         let Some(tables) = tables_of(source) else {
-            let fault =
-                Fault::new("<< can only merge tables", "write an alias of a table, or a list of them");
-            return (fields, Some((at, fault)));
+            let fix = "write an alias of a table, or a list of them";
+            return (fields, Some((at, Fault::new("<< can only merge tables", fix))));
         };
         let mut seen = HashSet::new();
         let is_new = |field: &Field| !names.contains_key(&field.name) && seen.insert(field.name.clone());
@@ -294,15 +293,15 @@ pub(super) fn scalar(text: Cow<'_, str>, style: ScalarStyle, is_text: bool) -> T
 }
 
 fn integer(text: &str) -> Option<i128> {
-    let (digits, radix, end) = if let Some(octal) = text.strip_prefix("0o") {
-        (octal, 8, i128::MAX)
-    } else if let Some(hexadecimal) = text.strip_prefix("0x") {
-        (hexadecimal, 16, i128::MAX)
-    } else if let Some(negative) = text.strip_prefix('-') {
-        (negative, 10, i128::MIN)
-    } else {
-        (text.strip_prefix('+').unwrap_or(text), 10, i128::MAX)
-    };
+    const PREFIXES: [(&str, u32, i128); 5] = [
+        ("0o", 8, i128::MAX),
+        ("0x", 16, i128::MAX),
+        ("-", 10, i128::MIN),
+        ("+", 10, i128::MAX),
+        ("", 10, i128::MAX),
+    ];
+    let digits = |(prefix, radix, end)| Some((text.strip_prefix(prefix)?, radix, end));
+    let (digits, radix, end) = PREFIXES.into_iter().find_map(digits)?;
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return None;
     }
