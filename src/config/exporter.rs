@@ -9,7 +9,6 @@ use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 use super::node::Node;
 #[cfg(feature = "ffi")]
 use super::settings::LOSSY;
-use super::settings::kind::SettingValue;
 use super::settings::{ENDPOINT, MAX_DURATION, SettingRow, TRANSPORT, rows};
 use super::summary::{Origins, SmallMap};
 use super::text::quoted;
@@ -327,12 +326,6 @@ impl Exporter {
     pub(super) fn own_name(&self) -> &str {
         let is_prefixed = self.provider == Some(ProviderName::Application);
         self.name.strip_prefix(APPLICATION).filter(|_| is_prefixed).unwrap_or(&self.name)
-    }
-
-    /// Sets a value from a file or a variable.
-    pub(super) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: SettingSource) {
-        let shown = row.kind.set(self, value, &source);
-        self.record(row, source, shown);
     }
 
     /// Records the origin of a value, and the text to show instead of the value, if any.

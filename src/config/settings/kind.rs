@@ -9,7 +9,9 @@ use crate::config::error::{Checked, Fault};
 use crate::config::header::shown_name;
 use crate::config::node::Node;
 use crate::config::read::value::{self, Resolver, Text};
+use crate::config::settings::SettingRow;
 use crate::config::settings::file::Pem;
+use crate::config::text::MASK;
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
 
@@ -172,11 +174,13 @@ impl Kind {
         resolver: &Resolver,
         advice: &'static str,
     ) -> Checked<SettingValue> {
+        use SettingValue as Value;
+
         Ok(match self {
             // Tested before the duration, because `none` is not a duration.
-            Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => SettingValue::NoLimit,
+            Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => Value::NoLimit,
             Self::Duration { .. } | Self::Limit { .. } => {
-                SettingValue::Duration(value::duration(node, resolver, advice)?)
+                Value::Duration(value::duration(node, resolver, advice)?)
             }
             // Checked before the cast, which would truncate on 32-bit machines.
             Self::Number { unit, range, most, .. } => {
@@ -185,27 +189,27 @@ impl Kind {
                     Unit::Bytes => value::bytes(node, resolver, advice)?,
                 };
                 check_number(number, *unit, range, most)?;
-                SettingValue::Number(number as usize)
+                Value::Number(number as usize)
             }
             Self::Word { names, .. } => {
-                SettingValue::Word(value::word(node, resolver, advice, &names())?.to_owned())
+                Value::Word(value::word(node, resolver, advice, &names())?.to_owned())
             }
-            Self::Bool { .. } => SettingValue::Bool(value::bool(node)?),
+            Self::Bool { .. } => Value::Bool(value::bool(node)?),
             Self::File { .. } => {
                 let Text { written, text, .. } = value::text(node, resolver, advice)?;
                 let read = resolver.read(&text);
                 let pem = read.map_err(|cause| value::unreadable(written, &text, &cause))?;
                 let pem = Some(Pem::of_file(pem, resolver.absolute(&text)));
-                SettingValue::File { path: written.to_owned(), pem }
+                Value::File { path: written.to_owned(), pem }
             }
             Self::Text { .. } => {
                 let Text { text, is_secret, .. } = value::text(node, resolver, advice)?;
-                SettingValue::Text { text, is_secret }
+                Value::Text { text, is_secret }
             }
             Self::Endpoint => {
                 let Text { written, text, is_secret } = value::text(node, resolver, advice)?;
                 let written = is_secret.then(|| written.to_owned());
-                SettingValue::Endpoint { text, written, rule: PathRule::default(), insecure: None }
+                Value::Endpoint { text, written, rule: PathRule::default(), insecure: None }
             }
             Self::Headers | Self::Signals => return Err(value::wrong_type(node, advice)),
         })
@@ -220,55 +224,20 @@ impl Kind {
         }
     }
 
-    /// Stores a value that this kind has read. Returns the text to show instead of the value, if any.
-    pub(crate) fn set(
-        &self,
-        exporter: &mut Exporter,
-        value: SettingValue,
-        source: &SettingSource,
-    ) -> Option<String> {
-        match (self, value) {
-            (Self::Duration { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, value),
-            (Self::Limit { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, Some(value)),
-            (Self::Limit { field, .. }, SettingValue::NoLimit) => (field.set)(exporter, None),
-            (Self::Number { field, .. }, SettingValue::Number(value)) => (field.set)(exporter, value),
-            (Self::Word { set, .. }, SettingValue::Word(word)) => set(exporter, &word),
-            (Self::Bool { field, .. }, SettingValue::Bool(value)) => (field.set)(exporter, value),
-            (Self::File { set, .. }, SettingValue::File { path, pem }) => {
-                set(exporter, pem.unwrap_or_default());
-                return Some(path);
-            }
-            (Self::Text { set, .. }, SettingValue::Text { text, is_secret }) => {
-                set(exporter, text, is_secret);
-                return is_secret.then(|| "***".to_owned());
-            }
-            (Self::Endpoint, SettingValue::Endpoint { text, written, rule, insecure }) => {
-                exporter.connection.path_rule = rule;
-                exporter.connection.insecure = insecure;
-                exporter.set_endpoint(text, written.as_deref());
-            }
-            (Self::Headers, SettingValue::Headers(headers)) => {
-                for (name, value) in headers {
-                    exporter.add_header(&name, value.expose(), source.clone());
-                }
-            }
-            _ => unreachable!("a value is set by the kind that has read it"),
-        }
-        None
-    }
-
     /// Returns the value that a setting of this kind has in an exporter; `None` if such values cannot be compared.
     pub(crate) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
-        match self {
-            Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),
-            Self::Limit { field, .. } => {
-                Some((field.get)(exporter).map_or(SettingValue::NoLimit, SettingValue::Duration))
+        use SettingValue as Value;
+
+        Some(match self {
+            Self::Duration { field, .. } => Value::Duration((field.get)(exporter)),
+            Self::Limit { field, .. } => (field.get)(exporter).map_or(Value::NoLimit, Value::Duration),
+            Self::Number { field, .. } => Value::Number((field.get)(exporter)),
+            Self::Word { get, .. } => Value::Word(get(exporter)),
+            Self::Bool { field, .. } => Value::Bool((field.get)(exporter)),
+            Self::File { .. } | Self::Text { .. } | Self::Endpoint | Self::Headers | Self::Signals => {
+                return None;
             }
-            Self::Number { field, .. } => Some(SettingValue::Number((field.get)(exporter))),
-            Self::Word { get, .. } => Some(SettingValue::Word(get(exporter))),
-            Self::Bool { field, .. } => Some(SettingValue::Bool((field.get)(exporter))),
-            Self::File { .. } | Self::Text { .. } | Self::Endpoint | Self::Headers | Self::Signals => None,
-        }
+        })
     }
 
     /// Returns the value of an exporter in the syntax of a file. Secrets are `***`.
@@ -276,7 +245,7 @@ impl Kind {
         match self {
             Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
             Self::Limit { field, .. } => {
-                (field.get)(exporter).map_or_else(|| NO_LIMIT.to_owned(), units::show_duration)
+                (field.get)(exporter).map_or(NO_LIMIT.to_owned(), units::show_duration)
             }
             Self::Number { field, unit, .. } => unit.show((field.get)(exporter) as u64),
             Self::Word { get, .. } => get(exporter),
@@ -311,6 +280,43 @@ impl Kind {
     }
 }
 
+impl Exporter {
+    /// Sets a value that the kind of the row has read from a file or a variable.
+    pub(crate) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: SettingSource) {
+        use SettingValue as Value;
+
+        // Text to show instead of the value.
+        let mut shown = None;
+        match (&row.kind, value) {
+            (Kind::Duration { field, .. }, Value::Duration(value)) => (field.set)(self, value),
+            (Kind::Limit { field, .. }, Value::Duration(value)) => (field.set)(self, Some(value)),
+            (Kind::Limit { field, .. }, Value::NoLimit) => (field.set)(self, None),
+            (Kind::Number { field, .. }, Value::Number(value)) => (field.set)(self, value),
+            (Kind::Word { set, .. }, Value::Word(word)) => set(self, &word),
+            (Kind::Bool { field, .. }, Value::Bool(value)) => (field.set)(self, value),
+            (Kind::File { set, .. }, Value::File { path, pem }) => {
+                set(self, pem.unwrap_or_default());
+                shown = Some(path);
+            }
+            (Kind::Text { set, .. }, Value::Text { text, is_secret }) => {
+                set(self, text, is_secret);
+                shown = is_secret.then(|| MASK.to_owned());
+            }
+            (Kind::Endpoint, Value::Endpoint { text, written, rule, insecure }) => {
+                (self.connection.path_rule, self.connection.insecure) = (rule, insecure);
+                self.set_endpoint(text, written.as_deref());
+            }
+            (Kind::Headers, Value::Headers(headers)) => {
+                headers
+                    .iter()
+                    .for_each(|(name, value)| self.add_header(name, value.expose(), source.clone()));
+            }
+            _ => unreachable!("a value is set by the kind that has read it"),
+        }
+        self.record(row, source, shown);
+    }
+}
+
 /// The word for "no limit" in files and variables.
 const NO_LIMIT: &str = "none";
 
@@ -320,13 +326,11 @@ pub(crate) fn is_no_limit(text: &str) -> bool {
 
 fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Checked {
     let [shown, least, most] = [&value, range.start(), range.end()].map(|&time| units::show_duration(time));
-    match value {
-        _ if range.contains(&value) => Ok(()),
-        _ if value < *range.start() => {
-            Fault::err(format!("{shown} is too short"), format!("write {least} to {most}"))
-        }
-        _ => Fault::err(format!("{shown} is too long"), format!("write at most {most}")),
-    }
+    let (size, fix) = match value < *range.start() {
+        true => ("short", format!("write {least} to {most}")),
+        false => ("long", format!("write at most {most}")),
+    };
+    Fault::unless(range.contains(&value), format!("{shown} is too {size}"), fix)
 }
 
 fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str) -> Checked {

@@ -172,12 +172,9 @@ impl Endpoint {
         Fault::unless(!matches!(&*socket, "" | "\0"), "names no socket", EXAMPLE)?;
         let is_plain = !socket.contains(['?', '#']);
         Fault::unless(is_plain, "has a query or a fragment, which sockets do not have", EXAMPLE)?;
-        let (what, fix) = ("has a longer path or name than Unix sockets can have", "bytes");
-        Fault::unless(
-            socket.len() <= MAX_SOCKET_BYTES,
-            what,
-            format!("write at most {MAX_SOCKET_BYTES} {fix}"),
-        )?;
+        let (fits, fix) =
+            (socket.len() <= MAX_SOCKET_BYTES, format!("write at most {MAX_SOCKET_BYTES} bytes"));
+        Fault::unless(fits, "has a longer path or name than Unix sockets can have", fix)?;
         // The value of the header `Host` or `:authority`, which a socket does not determine.
         let authority = "localhost".to_owned();
         Ok(Self { authority, socket: Some(socket), ..Self::default() })
