@@ -24,7 +24,7 @@ pub(super) struct Mistake {
 
 /// A value and its place.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// Offset of the value in bytes; [`Places`] turns it into line and column.
     pub(super) at: usize,
     pub(super) value: Tree,
@@ -152,6 +152,11 @@ impl Node {
     /// Returns a field by its name; `None` if the field is absent or the node is not a table.
     pub(super) fn get(&self, name: &str) -> Option<&Field> {
         self.as_table()?.iter().find(|field| field.name == name)
+    }
+
+    /// Returns the node at a path of names.
+    pub(super) fn at(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |node, name| Some(&node.get(name)?.node))
     }
 
     /// Returns the type of the value, for messages.

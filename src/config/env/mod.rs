@@ -20,7 +20,7 @@ use self::reader::{
     OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, Reader,
     is_any_set, report_unknown,
 };
-use super::error::{ConfigError, Diagnostic, Fault};
+use super::error::{ConfigError, Configured, Diagnostic, Fault};
 use super::provider::{SERVICE_NAME, Sampler};
 use super::settings::ANY;
 use super::settings::general::{self, GeneralKind, GeneralRow};
@@ -141,7 +141,7 @@ impl Config {
 }
 
 /// Reads the variables if at least one is set, else returns a disabled configuration.
-fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
+fn read_if_set(variables: &Variables) -> Configured {
     if is_any_set(variables) {
         return read(variables);
     }
@@ -152,7 +152,7 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
 }
 
 /// Returns the configuration of the file that `OTEL_CONFIG_FILE` names, or else the one that the variables describe.
-fn read(variables: &Variables) -> Result<Config, ConfigError> {
+fn read(variables: &Variables) -> Configured {
     let refused = |fault: Fault| ConfigError::new(vec![fault.error(None, OTEL_CONFIG_FILE)], Config::new());
     match variables.get(OTEL_CONFIG_FILE) {
         #[cfg(feature = "yaml")]

@@ -19,7 +19,7 @@ use std::path::Path;
 use self::table::Report;
 use self::value::{MAX_FILE_BYTES, ReadError, Resolver, read_at_most, read_bounded};
 use super::env::{self, Variables};
-use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Location};
+use super::error::{ConfigError, Configured, Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake, Node, Places, Tree};
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, Owner, SERVER, Section};
 #[cfg(feature = "yaml")]
@@ -129,12 +129,7 @@ impl Config {
 }
 
 /// Reads the bytes of a file; `format` is the format of its extension, or `None` for a stream.
-fn read_bytes(
-    name: &str,
-    bytes: Vec<u8>,
-    format: Option<Format>,
-    directory: &Path,
-) -> Result<Config, ConfigError> {
+fn read_bytes(name: &str, bytes: Vec<u8>, format: Option<Format>, directory: &Path) -> Configured {
     let text = to_text(bytes).map_err(|error| unreadable(name, error))?;
     // A stream whose format was guessed wrong is parsed again in the other format. A file with the wrong extension is
     // reported.
@@ -149,18 +144,12 @@ fn read_bytes(
             }
         }
     }
-    let (resolver, variables) = (Resolver::new(directory), Variables::of_process());
-    #[cfg(feature = "yaml")]
-    // `declarative::read` parses the text again, because only this dialect substitutes `${NAME}` during parsing.
-    if assumed == Format::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
-        return declarative::read(name, &text, &resolver, &variables);
-    }
-    read(document, &resolver, &variables)
+    assumed.read(document, name, &text, &Resolver::new(directory), &Variables::of_process())
 }
 
 /// Reads the file that `OTEL_CONFIG_FILE` names, which must be OpenTelemetry's declarative configuration.
 #[cfg(feature = "yaml")]
-pub(super) fn read_declarative(path: &str, variables: &Variables) -> Result<Config, ConfigError> {
+pub(super) fn read_declarative(path: &str, variables: &Variables) -> Configured {
     let text = read_bounded(Path::new(path)).and_then(to_text).map_err(|error| unreadable(path, error))?;
     let directory = Path::new(path).parent().unwrap_or(Path::new(""));
     declarative::read(path, &text, &Resolver::new(directory), variables)
@@ -175,17 +164,12 @@ fn to_text(bytes: Vec<u8>) -> Result<String, ReadError> {
 }
 
 /// Reads text without filling settings from the environment. Relative paths start at the working directory.
-fn read_text(name: &str, text: &str, format: Format) -> Result<Config, ConfigError> {
+fn read_text(name: &str, text: &str, format: Format) -> Configured {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(name, ReadError::TooLarge));
     }
-    let (document, resolver, variables) =
-        (format.parse(name, text)?, Resolver::new(""), Variables::default());
-    #[cfg(feature = "yaml")]
-    if format == Format::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
-        return declarative::read(name, text, &resolver, &variables);
-    }
-    read(document, &resolver, &variables)
+    let document = format.parse(name, text)?;
+    format.read(document, name, text, &Resolver::new(""), &Variables::default())
 }
 
 /// The syntax of a configuration.
@@ -246,6 +230,24 @@ impl Format {
         document.root.value = Tree::Null;
     }
 
+    /// Reads a parsed text. `text` is parsed again if it has the declarative dialect, because only this dialect
+    /// substitutes `${NAME}` during parsing.
+    #[cfg_attr(not(feature = "yaml"), allow(unused_variables, reason = "only YAML has the dialect"))]
+    fn read(
+        self,
+        document: Document<'_>,
+        name: &str,
+        text: &str,
+        at: &Resolver,
+        from: &Variables,
+    ) -> Configured {
+        #[cfg(feature = "yaml")]
+        if self == Self::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
+            return declarative::read(name, text, at, from);
+        }
+        read(document, at, from)
+    }
+
     /// # Errors
     ///
     /// Returns an error if this build cannot read the format, or if the text is a list of environment variables.
@@ -287,28 +289,20 @@ fn line_of_a_shell(text: &str) -> Option<usize> {
 }
 
 fn unreadable(file: &str, error: ReadError) -> ConfigError {
-    let what = match &error {
-        ReadError::Io(_) | ReadError::Directory | ReadError::NotRegular | ReadError::TooLarge => {
-            format!("cannot read: {error}")
-        }
-        _ => error.to_string(),
-    };
-    let (line, fix) = match &error {
+    let (what, line, fix) = match &error {
         #[cfg(not(feature = "yaml"))]
-        ReadError::NoYaml => (1, "build standpipe with its feature \"yaml\", or write the file as TOML"),
-        ReadError::NotUtf8 { line } => (*line, "save the file as UTF-8"),
-        _ => (1, "name a readable file of TOML or YAML, at most 1 MiB"),
+        ReadError::NoYaml => {
+            (error.to_string(), 1, "build standpipe with its feature \"yaml\", or write the file as TOML")
+        }
+        ReadError::NotUtf8 { line } => (error.to_string(), *line, "save the file as UTF-8"),
+        _ => (format!("cannot read: {error}"), 1, "name a readable file of TOML or YAML, at most 1 MiB"),
     };
     let location = Location { file: file.to_owned(), line, column: 1 };
     ConfigError::unreadable(Fault::new(what, fix).error(Some(location), ""), error)
 }
 
 /// Returns the configuration that a document describes. Unset settings are filled from the variables.
-pub(super) fn read(
-    document: Document<'_>,
-    resolver: &Resolver,
-    variables: &Variables,
-) -> Result<Config, ConfigError> {
+pub(super) fn read(document: Document<'_>, resolver: &Resolver, variables: &Variables) -> Configured {
     let Document { mut root, mistakes, places } = document;
     let has_mistakes = !mistakes.is_empty();
     // If the document has no known section, a syntax error may have hidden one. Such a syntax error is reported as an
@@ -347,15 +341,13 @@ pub(super) fn read(
 /// Returns whether the document has a section for an exporter, even if it is disabled.
 fn describes_something(root: &Node) -> bool {
     let has_tracers =
-        root.get("tracer").and_then(|field| field.node.as_table()).is_some_and(|t| !t.is_empty());
-    let has =
-        |[first, second]: [&str; 2]| root.get(first).is_some_and(|field| field.node.get(second).is_some());
-    has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
+        root.at(&["tracer"]).and_then(Node::as_table).is_some_and(|tracers| !tracers.is_empty());
+    has_tracers || [METRICS, EXPORTERS, SERVER].iter().any(|path| root.at(path).is_some())
 }
 
 /// Returns whether a document is a configuration of the OpenTelemetry Collector.
 fn is_of_collector(root: &Node) -> bool {
-    root.get("service").is_some_and(|service| service.node.get("pipelines").is_some())
+    root.at(&["service", "pipelines"]).is_some()
 }
 
 fn nothing_described(root: &Node, places: &Places<'_>) -> Diagnostic {

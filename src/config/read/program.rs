@@ -3,6 +3,7 @@
 
 use super::Found;
 use super::table::{BELOW_IT, Report};
+use crate::config::ProviderSettings;
 use crate::config::error::{Checked, Fault};
 use crate::config::node::{Field, Integer, Node, Tree};
 use crate::config::provider::{SERVICE_NAME, Sampler};
@@ -13,20 +14,17 @@ use crate::config::text::dotted;
 use crate::config::values::header::MAX_ATTRIBUTES;
 use crate::config::values::{InstrumentKind, Named};
 use crate::config::view::{View, ViewAggregation};
-use crate::config::{ProviderSettings, SettingSource};
 use crate::record::{ExponentialLimits, Value};
 
 const NAME_ADVICE: &str = "write a name like shop";
 const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.name\" and their values";
 const VIEWS_ADVICE: &str = "write a list of tables, each with selector and stream";
-const LIST_ADVICE: &str = "write a list of names";
-const WORD_ADVICE: &str = "write one word";
 const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
 
 impl Found<'_> {
     /// Reads the keys of the program. An error in them does not disable an exporter.
     pub(super) fn read_program(&mut self, root: &Node) {
-        let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
+        let fields = root.at(&[TELEMETRY]).and_then(Node::as_table).unwrap_or_default();
         let [name, resource, sampling, views, ..] = PROGRAM_KEYS;
         // The service name is read last, because it takes precedence over the attribute `service.name`.
         if let Some(Field { node, .. }) = given(fields, resource) {
@@ -45,17 +43,17 @@ impl Found<'_> {
             self.config.main.view_nodes = listed.to_vec();
         }
         read_provider(fields, [name, sampling], None, &mut self.config.main, &mut self.report);
-        for (row, advice) in [(&DETECT, LIST_ADVICE), (&PROPAGATORS, LIST_ADVICE), (&EXEMPLARS, WORD_ADVICE)]
-        {
+        for row in [&DETECT, &PROPAGATORS, &EXEMPLARS] {
             let Some(Field { node, .. }) = given(fields, row.key) else { continue };
-            let set = self.words(row, node, advice);
+            let set = self.words(row, node);
             self.check(set, &[row.key], node);
         }
     }
 
     /// Sets a list of words, which is an array or a text with commas.
-    fn words(&mut self, row: &'static GeneralRow, node: &Node, advice: &'static str) -> Checked {
+    fn words(&mut self, row: &'static GeneralRow, node: &Node) -> Checked {
         let GeneralKind::Words(list) = &row.kind else { return Ok(()) };
+        let advice = if list.is_one { "write one word" } else { "write a list of names" };
         let items = match &node.value {
             Tree::List(items) if !list.is_one => &items[..],
             _ => std::slice::from_ref(node),
@@ -86,9 +84,8 @@ impl Found<'_> {
                 }
                 return;
             }
-            let (source, resolver) = (self.report.source(field.node.at), self.report.resolver);
-            let (key, node, advice) = (path[1..].join("."), &field.node, ATTRIBUTE_ADVICE);
-            let set = set_attribute(&mut self.config.main, &key, node, source, resolver, advice);
+            let (key, node) = (path[1..].join("."), &field.node);
+            let set = set_attribute(&mut self.config.main, &key, node, &self.report, ATTRIBUTE_ADVICE);
             self.check(set, &path, node);
         }
     }
@@ -106,10 +103,10 @@ pub(super) fn set_attribute(
     settings: &mut ProviderSettings,
     key: &str,
     node: &Node,
-    source: SettingSource,
-    resolver: &Resolver,
+    report: &Report<'_>,
     advice: &'static str,
 ) -> Checked {
+    let (source, resolver) = (report.source(node.at), report.resolver);
     Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
     if let Some(first) = settings.resource_source(key).location() {
         return Err(Fault::duplicate_key(first.line));
@@ -148,7 +145,7 @@ pub(super) fn read_provider(
         let set = if key == name { set_service_name } else { set_sampling };
         let table = section.map_or(vec![TELEMETRY], Section::path);
         let path = dotted(&[&table[..], &[key]].concat());
-        match (set(settings, node, report.resolver, report.source(node.at)), section) {
+        match (set(settings, node, report), section) {
             (Ok(None), _) => {}
             (Ok(Some(odd)), _) => report.warning(node.at, path, Fault::new(odd, advice)),
             (Err(fault), Some(_)) => report.error(section, node.at, path, fault),
@@ -158,34 +155,24 @@ pub(super) fn read_provider(
 }
 
 /// Sets the service name, unless it is empty. Returns the text of a warning, if any.
-fn set_service_name(
-    settings: &mut ProviderSettings,
-    node: &Node,
-    resolver: &Resolver,
-    source: SettingSource,
-) -> Checked<Option<String>> {
-    let name = value::loose_text(node, resolver, NAME_ADVICE)?;
+fn set_service_name(to: &mut ProviderSettings, node: &Node, report: &Report<'_>) -> Checked<Option<String>> {
+    let name = value::loose_text(node, report.resolver, NAME_ADVICE)?;
     if name.text.trim().is_empty() {
         return Ok(Some("is empty, so the default name is used".to_owned()));
     }
     let written = name.is_secret.then_some(name.written);
-    let node = Node { at: node.at, value: Tree::Text(name.written.to_owned()) };
-    settings.attribute_nodes.insert(SERVICE_NAME.to_owned(), node);
-    settings.set_resource(SERVICE_NAME, Value::Str(&name.text), written, source);
+    let shown = Node { at: node.at, value: Tree::Text(name.written.to_owned()) };
+    to.attribute_nodes.insert(SERVICE_NAME.to_owned(), shown);
+    to.set_resource(SERVICE_NAME, Value::Str(&name.text), written, report.source(node.at));
     Ok(None)
 }
 
 /// Sets the percentage of traces. Returns the text of a warning, if any.
-fn set_sampling(
-    settings: &mut ProviderSettings,
-    node: &Node,
-    resolver: &Resolver,
-    source: SettingSource,
-) -> Checked<Option<String>> {
-    let given = value::percent(node, resolver)?;
+fn set_sampling(to: &mut ProviderSettings, node: &Node, report: &Report<'_>) -> Checked<Option<String>> {
+    let given = value::percent(node, report.resolver)?;
     let percent = given.clamp(0.0, 100.0);
     // The same division as in Tracetest, so that both programs record the same traces.
-    settings.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), source);
+    to.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), report.source(node.at));
     let kept = if given > percent { "all traces are" } else { "no trace is" };
     Ok((given != percent).then(|| format!("{given} is not 0 to 100 percent: {kept} kept")))
 }
@@ -242,7 +229,7 @@ pub(super) fn read_view(node: &Node, path: &[&str], report: &mut Report<'_>) -> 
     // Only a view whose parts are valid is checked as a whole.
     let faults: Vec<_> = reader.view.faults().filter(|_| reader.is_valid).collect();
     for (part, fault) in faults {
-        let at = node.get("stream").and_then(|stream| stream.node.get(part)).map_or(node, |it| &it.node);
+        let at = node.at(&["stream", part]).unwrap_or(node);
         reader.refuse(at, &[path, &["stream", part]].concat(), fault);
     }
     reader.is_valid.then_some(reader.view)
@@ -288,8 +275,8 @@ impl ViewReader<'_, '_> {
             "attribute_keys" => self.table(node, path, &["included", "excluded"]),
             "aggregation" => self.aggregation(node, path)?,
             "instrument_type" => {
-                let names: Vec<_> = InstrumentKind::NAMES.iter().map(|(name, _)| *name).collect();
-                view.kind = InstrumentKind::parse(value::word(node, resolver, KIND_ADVICE, &names)?);
+                let word = value::word(node, resolver, KIND_ADVICE, &InstrumentKind::names())?;
+                view.kind = InstrumentKind::parse(word);
             }
             "instrument_name" => view.pattern = Some(text(node)?),
             "unit" => view.unit = Some(text(node)?),

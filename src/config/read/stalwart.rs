@@ -74,10 +74,8 @@ impl Found<'_> {
         let mut exporter = reader.exporter();
         exporter.signals = Signals::of(&[Signal::Metrics]);
         exporter.record(&SIGNALS, reader.report.source(reader.declared_at), None);
-        let observed = reader.bool(SELF_OBSERVATION.key);
-        let observed = observed.map(|(at, on)| (on, reader.report.source(at)));
-        if let Some((on, source)) = observed {
-            self.config.set_self_observation(on, source);
+        if let Some((at, on)) = reader.bool(SELF_OBSERVATION.key) {
+            self.config.set_self_observation(on, reader.report.source(at));
         }
         self.exporters.push((field.at, Section::Metrics, exporter));
         Some(())
@@ -229,7 +227,7 @@ pub(super) fn warn_about_misnamed_sections(root: &Node, report: &mut Report<'_>)
 
 /// Returns whether a table has the type or the transport of an exporter.
 fn is_exporter(node: &Node) -> bool {
-    let text = |name: &str| node.get(name).and_then(|field| field.node.as_text());
+    let text = |name: &str| node.at(&[name]).and_then(Node::as_text);
     let is_transport = |word: &str| Transport::NAMES.iter().any(|(name, _)| *name == word);
     text(TYPE).is_some_and(|kind| TYPES.contains(&kind))
         || text(TRANSPORT.key).is_some_and(is_transport) && text(TYPE).is_none()

@@ -62,18 +62,12 @@ impl<'d> Report<'d> {
     }
 
     /// Reports an error that disables a section, or all sections if `section` is `None`.
-    pub(super) fn error(
-        &mut self,
-        section: Option<&Section>,
-        at: usize,
-        key: impl Into<String>,
-        fault: Fault,
-    ) {
+    pub(super) fn error(&mut self, section: Option<&Section>, at: usize, key: String, fault: Fault) {
         match section {
             Some(section) => _ = self.broken.insert(section.clone()),
             None => self.all_broken = true,
         }
-        self.push(DiagnosticSeverity::Error, at, key.into(), fault);
+        self.push(DiagnosticSeverity::Error, at, key, fault);
     }
 
     /// Reports an error that disables no section.
@@ -98,7 +92,7 @@ impl<'d> Report<'d> {
         node: &Node,
         advice: &'static str,
     ) {
-        self.error(section, node.at, key, value::wrong_type(node, advice));
+        self.error(section, node.at, key.into(), value::wrong_type(node, advice));
     }
 
     /// Reports an unknown key; `name` is its last part.
@@ -243,11 +237,9 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     /// Sets every valid setting of an exporter, and reports the others.
     pub(super) fn settings(&mut self, exporter: &mut Exporter) {
         // Cloned, because reports borrow `self` mutably.
-        for entry in
-            self.entries.clone().iter().filter(|entry| !self.section.switches().contains(&&*entry.name()))
-        {
-            self.apply(entry, exporter);
-        }
+        let mut entries = self.entries.clone();
+        entries.retain(|entry| !self.section.switches().contains(&&*entry.name()));
+        entries.iter().for_each(|entry| self.apply(entry, exporter));
         self.warn_of_plain_https(exporter);
     }
 

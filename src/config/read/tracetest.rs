@@ -209,8 +209,8 @@ pub(super) fn apply_overrides(root: &mut Node, variables: &Variables, report: &m
     let mut used = HashSet::new();
     replace(root, PREFIX, variables, report, &mut used);
     for (path, prefix) in REPLACED {
-        let section = path.iter().try_fold(&*root, |node, name| node.get(name).map(|field| &field.node));
-        let is_unused = |name: &&str| section.is_some() && name.starts_with(prefix) && !used.contains(*name);
+        let is_unused =
+            |name: &&str| root.at(path).is_some() && name.starts_with(prefix) && !used.contains(*name);
         for unused in variables.names().filter(is_unused) {
             let fix = "write the key in the file, or unset it";
             report.ignore(unused, Fault::new("the file has no such key", fix));
@@ -232,9 +232,9 @@ fn replace(
                 return;
             }
             for field in fields {
-                let mut name = name.to_owned();
-                push(&mut name, &field.name);
-                replace(&mut field.node, &name, variables, report, used);
+                // Names of shell variables consist of these characters only.
+                let part = field.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_ascii_uppercase();
+                replace(&mut field.node, &format!("{name}_{part}"), variables, report, used);
             }
         }
         Tree::List(_) => {}
@@ -251,11 +251,4 @@ fn replace(
         }
         _ => {}
     }
-}
-
-fn push(name: &mut String, part: &str) {
-    // Names of shell variables consist of these characters only.
-    let in_capitals = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    name.push('_');
-    name.extend(part.chars().map(in_capitals));
 }

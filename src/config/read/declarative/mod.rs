@@ -19,7 +19,7 @@ pub use self::write::to_declarative;
 use super::table::{BELOW_IT, Report};
 use super::value::{self, Resolver, wrong_type};
 use crate::config::env::{OTEL_CONFIG_FILE, Variables};
-use crate::config::error::{Checked, ConfigError, Fault};
+use crate::config::error::{Checked, Configured, Fault};
 use crate::config::node::{Node, Tree};
 use crate::config::settings::general::{
     DISABLED, GeneralKind, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
@@ -73,12 +73,7 @@ const DEPTH_LIMIT: &str = "attribute_value_depth_limit";
 ///
 /// # Errors
 /// Returns all diagnostics if at least one is an error, and the configuration without its broken exporters.
-pub(super) fn read(
-    file: &str,
-    text: &str,
-    resolver: &Resolver,
-    variables: &Variables,
-) -> Result<Config, ConfigError> {
+pub(super) fn read(file: &str, text: &str, resolver: &Resolver, variables: &Variables) -> Configured {
     // In a `RefCell`, because both the parser, through `lookup`, and the reader add names.
     let referenced = RefCell::new(BTreeSet::new());
     let lookup = |name: &str| {
@@ -101,9 +96,9 @@ pub(super) fn read(
     let Reader { mut report, mut config, .. } = reader;
     demand::raise_all();
     let referenced = referenced.borrow();
-    let is_ignored = |name: &&str| name.starts_with("OTEL_") && !referenced.contains(*name);
-    for name in variables.names().filter(|name| is_readable && is_ignored(name) && *name != OTEL_CONFIG_FILE)
-    {
+    let is_known = |name: &str| name == OTEL_CONFIG_FILE || referenced.contains(name);
+    let is_ignored = |name: &&str| name.starts_with("OTEL_") && !is_known(name);
+    for name in variables.names().filter(|name| is_ignored(name) && is_readable) {
         let fix = "write a reference to it, or unset it";
         report.ignore(name, Fault::new("the file does not refer to it", fix));
     }
@@ -203,11 +198,9 @@ impl Reader<'_> {
     /// Returns the items of a list, which must not be empty.
     fn list<'t>(&mut self, part: &Part<'t>) -> Vec<Part<'t>> {
         match &part.node.value {
-            Tree::List(items) if items.is_empty() => {
-                self.error(part, "is empty", "write an item or remove it")
-            }
-            Tree::List(_) => {}
-            _ => _ = self.take::<()>(part, Err(wrong_type(part.node, LIST))),
+            Tree::List(items) if !items.is_empty() => {}
+            Tree::List(_) => self.error(part, "is empty", "write an item or remove it"),
+            _ => self.error(part, format!("found {}", part.node.kind()), LIST),
         }
         part.items()
     }
@@ -235,8 +228,8 @@ impl Reader<'_> {
     fn component<'t>(&mut self, part: &Part<'t>, known: &[&'static str]) -> Option<(&'static str, Part<'t>)> {
         let Some((name, inner)) = part.only() else {
             let count = part.node.as_table().map_or(0, <[_]>::len);
-            let what =
-                if count > 1 { "has several keys".into() } else { format!("found {}", part.node.kind()) };
+            let found = format!("found {}", part.node.kind());
+            let what = if count > 1 { "has several keys".into() } else { found };
             self.error(part, what, format!("write one key: {}", known.join(", ")));
             return None;
         };

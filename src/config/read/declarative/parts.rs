@@ -73,9 +73,8 @@ impl Reader<'_> {
         self.table(&detection, &["attributes", "detectors"]);
         self.ignore(&detection, &["attributes"], "all attributes of the detectors are added");
         let Some(listed) = detection.get("detectors") else { return };
-        let known: Vec<_> = Detector::NAMES.iter().map(|(name, _)| *name).collect();
         for item in self.list(&listed) {
-            let found = self.component(&item, &known).and_then(|(name, _)| Detector::parse(name));
+            let found = self.component(&item, &Detector::names()).and_then(|(name, _)| Detector::parse(name));
             self.config.detectors.extend(found);
         }
         self.set(&DETECT, &listed);
@@ -106,17 +105,15 @@ impl Reader<'_> {
             let what = format!("found {}, but the type is string", value.node.kind());
             self.warn(&value, what, "quote it, or write its type");
         }
-        let (source, resolver) = (self.report.source(value.node.at), self.report.resolver);
-        let set = set_attribute(&mut self.config.main, &name, &node, source, resolver, ATTRIBUTE);
+        let set = set_attribute(&mut self.config.main, &name, &node, &self.report, ATTRIBUTE);
         self.take(&value, set)
     }
 
     /// Reads the propagators. If the key is missing, nothing is propagated, as the schema demands.
     pub(super) fn propagator(&mut self, root: &Part<'_>) {
         self.config.propagators = Propagators::new([]);
-        let Some(part) =
-            root.get("propagator").filter(|part| self.table(part, &["composite", "composite_list"]))
-        else {
+        let part = root.get("propagator");
+        let Some(part) = part.filter(|part| self.table(part, &["composite", "composite_list"])) else {
             return self.report.note(root.node.at, "propagator", "missing, so contexts are not propagated");
         };
         let items = part.get("composite").map(|it| self.list(&it)).unwrap_or_default();
@@ -146,8 +143,7 @@ impl Reader<'_> {
         const ENABLED: &str = "enabled";
         const LEAST: &str = "minimum_severity";
         self.table(part, &["default_config", "loggers"]);
-        let mut configs: Vec<_> =
-            part.given("default_config").map(|config| (None, config)).into_iter().collect();
+        let mut configs = Vec::from_iter(part.given("default_config").map(|config| (None, config)));
         for logger in part.get("loggers").map(|it| self.list(&it)).unwrap_or_default() {
             self.table(&logger, &["name", "config"]);
             let name = self.required(&logger, "name").and_then(|name| self.text(&name));

@@ -54,16 +54,13 @@ pub(super) const PROVIDERS: [Provider; 3] = [
         "tracer_provider",
         Signal::Traces,
         LIMITS_OF_TRACES,
-        &["processors", "limits", "sampler", "id_generator", "tracer_configurator/development"],
+        &["processors", "limits", "sampler", "id_generator", TRACERS],
     ),
-    (
-        "meter_provider",
-        Signal::Metrics,
-        &[],
-        &["readers", "views", "exemplar_filter", "meter_configurator/development"],
-    ),
+    ("meter_provider", Signal::Metrics, &[], &["readers", "views", "exemplar_filter", METERS]),
     ("logger_provider", Signal::Logs, LIMITS_OF_LOGS, &["processors", "limits", LOGGERS]),
 ];
+const TRACERS: &str = "tracer_configurator/development";
+const METERS: &str = "meter_configurator/development";
 const LOGGERS: &str = "logger_configurator/development";
 
 pub(super) const HTTP: &str = "otlp_http";
@@ -174,9 +171,7 @@ impl Reader<'_> {
                     }
                     "exemplar_filter" => self.general(&EXEMPLARS, &value),
                     LOGGERS => self.levels(&value),
-                    "tracer_configurator/development" | "meter_configurator/development" => {
-                        self.refuse(&part, &[key]);
-                    }
+                    TRACERS | METERS => self.refuse(&part, &[key]),
                     _ => {}
                 }
             }
@@ -259,11 +254,8 @@ impl Reader<'_> {
         };
         self.settings(&inner, keys, &mut member);
         if kind == "simple" {
-            self.report.note(
-                inner.node.at,
-                inner.path.clone(),
-                "records are sent at once, but by another thread",
-            );
+            let what = "records are sent at once, but by another thread";
+            self.report.note(inner.node.at, inner.path.clone(), what);
             // The nearest equivalent of a simple processor: the worker does not wait for further records.
             member.put(&LINGER, SettingValue::Duration(Duration::ZERO), self.report.source(inner.node.at));
         }
@@ -405,8 +397,7 @@ impl Reader<'_> {
     }
 
     fn cardinality(&mut self, part: &Part<'_>, member: &mut Member) {
-        let kinds = InstrumentKind::NAMES.iter().map(|(name, _)| *name);
-        self.table(part, &kinds.chain(["default"]).collect::<Vec<_>>());
+        self.table(part, &[&InstrumentKind::names()[..], &["default"]].concat());
         const DEFAULT: Keys = &[("default", &CARDINALITY_LIMIT)];
         self.settings(part, DEFAULT, member);
         for (name, kind) in InstrumentKind::NAMES {
@@ -468,12 +459,11 @@ impl Reader<'_> {
                 let path = setting.map_or(first, |(member, _)| member).paths.get(row.key);
                 path.into_iter().for_each(|path| exporter.paths.insert(row.key, path.clone()));
             }
-            if let Some((level, source)) = self.level.as_ref().filter(|_| signals.contains(&Signal::Logs)) {
-                // A level in `distribution` is set for one exporter, and takes precedence over that of all loggers.
-                if !exporter.is_set(&LEVEL) {
-                    exporter.level = *level;
-                    exporter.record(&LEVEL, source.clone(), None);
-                }
+            // A level in `distribution` is set for one exporter, and takes precedence over that of all loggers.
+            let is_open = signals.contains(&Signal::Logs) && !exporter.is_set(&LEVEL);
+            if let Some((level, source)) = self.level.as_ref().filter(|_| is_open) {
+                exporter.level = *level;
+                exporter.record(&LEVEL, source.clone(), None);
             }
             self.config.exporters.push(exporter);
         }
@@ -491,9 +481,6 @@ pub(super) fn words_of(row: &SettingRow) -> Vec<(&'static str, &'static str)> {
 
 /// Returns all keys of a table.
 fn known(settings: &[Keys], others: &[&'static str]) -> Vec<&'static str> {
-    settings
-        .iter()
-        .flat_map(|keys| keys.iter().map(|(name, _)| *name))
-        .chain(others.iter().copied())
-        .collect()
+    let of_settings = settings.iter().flat_map(|keys| keys.iter().map(|(name, _)| *name));
+    of_settings.chain(others.iter().copied()).collect()
 }

@@ -216,9 +216,7 @@ impl Writer<'_> {
         let (name, parameters) = match sampler {
             SamplerKind::AlwaysOn => ("always_on", String::new()),
             SamplerKind::AlwaysOff => ("always_off", String::new()),
-            SamplerKind::TraceIdRatio(ratio) => {
-                ("trace_id_ratio_based", flow([("ratio", ratio.to_string())]))
-            }
+            SamplerKind::TraceIdRatio(it) => ("trace_id_ratio_based", flow([("ratio", it.to_string())])),
             SamplerKind::ParentBased(root) => ("parent_based", flow([("root", self.sampler(root)?)])),
             SamplerKind::AlwaysRecord(_) | SamplerKind::Composite(_) => return None,
         };
