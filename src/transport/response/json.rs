@@ -79,13 +79,7 @@ impl Reader<'_> {
     fn token(&mut self) -> Result<(), Fault> {
         let mut token = Vec::new();
         let is_text = self.rest.starts_with(b"\"");
-        let read = match self.rest.strip_prefix(b"\"") {
-            Some(rest) => {
-                self.rest = rest;
-                self.string(&mut token)
-            }
-            None => self.word(&mut token),
-        };
+        let read = if is_text { self.string(&mut token) } else { self.word(&mut token) };
         let is_message = matches!(&self.name[..], b"errorMessage" | b"error_message");
         if self.is_inside && self.depth == 2 && is_message && token != b"null" {
             // The token may be the beginning of a message that is cut off.
@@ -124,22 +118,16 @@ impl Reader<'_> {
     }
 
     fn string(&mut self, token: &mut Vec<u8>) -> Result<(), Fault> {
+        self.take()?; // The opening quote.
         loop {
             match self.take()? {
                 b'"' => return Ok(()),
-                b'\\' => {
-                    let escaped = match self.take()? {
-                        b'u' => {
-                            let text = self.utf16()?;
-                            token.extend_from_slice(text.as_bytes());
-                            continue;
-                        }
-                        // Control characters become spaces, so that the message is one line.
-                        b'n' | b'r' | b't' | b'b' | b'f' => b' ',
-                        byte => byte,
-                    };
-                    token.push(escaped);
-                }
+                b'\\' => match self.take()? {
+                    b'u' => token.extend_from_slice(self.utf16()?.as_bytes()),
+                    // Control characters become spaces, so that the message is one line.
+                    b'n' | b'r' | b't' | b'b' | b'f' => token.push(b' '),
+                    byte => token.push(byte),
+                },
                 byte => token.push(byte),
             }
         }
