@@ -181,6 +181,9 @@ impl fmt::Display for Location {
 /// A configuration, or the error with all diagnostics.
 pub(super) type Configured = Result<Config, ConfigError>;
 
+/// What to write instead of an invalid value.
+pub(crate) type Advice = &'static str;
+
 /// A value that was read, or the reason why it cannot be used. Without a value, the result of a check.
 pub(crate) type Checked<T = ()> = Result<T, Fault>;
 

@@ -78,8 +78,8 @@ pub(super) struct Field {
 
 /// Converts places, which are byte offsets, to lines and columns.
 pub(super) struct Places<'d> {
-    file: &'d str,
-    text: &'d str,
+    pub(super) file: &'d str,
+    pub(super) text: &'d str,
     /// Known positions in ascending order; the first is the start of the text.
     marks: Vec<Mark>,
     /// Ranges of the text in which a syntax error has been reported.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::node::Node;
 use super::summary::{Origins, SmallMap};
 use super::text::{MASK, is_credential_name, shown};
+use super::values::Named;
 use super::{Exporter, Setting, SettingSource, View, demand};
 use crate::record::{IntoValue, Resource, SpanKind, Value};
 
@@ -95,10 +96,7 @@ pub enum ProviderName {
 impl ProviderName {
     /// Returns `internal` or `application`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Internal => "internal",
-            Self::Application => "application",
-        }
+        Named::name(self)
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::reader::{Reader, base_variable, exporter_variable, insecure_variable, own_variable};
 use crate::config::endpoint::PathRule;
-use crate::config::error::{Fault, Location};
-use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
+use crate::config::error::{Checked, Fault, Location};
+use crate::config::settings::kind::{Kind, SettingValue as Value, is_no_limit};
 use crate::config::settings::{
     ENDPOINT, GIVE_UP_AFTER, INTERVAL, SIGNALS, SettingRow, TIMEOUT, TRANSPORT, rows,
 };
@@ -102,7 +102,7 @@ impl Member {
 
     /// Returns the given value, or else the default of the row for this signal. Returns `None` if there is no value and
     /// the default cannot be compared, as for endpoints and headers.
-    fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Result<SettingValue, Fault>> {
+    fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Checked<Value>> {
         let default = || row.kind.get(&with_defaults("", String::new(), None, &[self.signal])).map(Ok);
         value.map(|value| value.value.clone()).or_else(default)
     }
@@ -161,7 +161,7 @@ pub(super) type EnvValues = Vec<(&'static SettingRow, EnvValue)>;
 pub(super) struct EnvValue {
     pub(super) variable: String,
     /// `Err` if the value is invalid and must not be ignored: the exporter is not started.
-    pub(super) value: Result<SettingValue, Fault>,
+    pub(super) value: Checked<Value>,
 }
 
 impl Reader<'_> {
@@ -177,7 +177,7 @@ impl Reader<'_> {
         // The specification defines a timeout of 0 as "no limit".
         let is_unlimited = |text: &str| is_no_limit(text) || is_timeout && text == "0";
         let value = match &row.kind {
-            Kind::Limit { .. } if self.text(&variable).is_some_and(is_unlimited) => SettingValue::NoLimit,
+            Kind::Limit { .. } if self.text(&variable).is_some_and(is_unlimited) => Value::NoLimit,
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
                 let duration = self.duration(&variable, range)?;
                 // So small a number is probably meant in seconds. It is used nevertheless, because it is valid.
@@ -186,23 +186,19 @@ impl Reader<'_> {
                     let what = format!("is {number} ms: the unit is milliseconds");
                     self.warn(&variable, Fault::new(what, format!("write {number}000 for {number} s")));
                 }
-                SettingValue::Duration(duration)
+                Value::Duration(duration)
             }
-            Kind::Number { range, .. } => {
-                SettingValue::Number(self.count(&variable, range)?.try_into().ok()?)
-            }
-            kind @ Kind::Word { .. } => SettingValue::Word(self.word(&variable, &kind.words())?.to_owned()),
-            Kind::Bool { variables, .. } => SettingValue::Bool(self.word(&variable, variables)?),
-            Kind::Text { .. } => {
-                SettingValue::Text { text: self.text(&variable)?.to_owned(), is_secret: false }
-            }
+            Kind::Number { range, .. } => Value::Number(self.count(&variable, range)?.try_into().ok()?),
+            kind @ Kind::Word { .. } => Value::Word(self.word(&variable, &kind.words())?.to_owned()),
+            Kind::Bool { variables, .. } => Value::Bool(self.word(&variable, variables)?),
+            Kind::Text { .. } => Value::Text { text: self.text(&variable)?.to_owned(), is_secret: false },
             // Invalid values of these kinds must not be ignored: telemetry could be sent to the wrong place, or without
             // encryption.
             Kind::File { .. } | Kind::Endpoint | Kind::Headers => {
                 let value = self.given(&variable)?.and_then(|text| match row.kind {
-                    Kind::Headers => header::read_pairs(text).map(SettingValue::Headers),
+                    Kind::Headers => header::read_pairs(text).map(Value::Headers),
                     Kind::Endpoint => Ok(self.endpoint(text, &variable, signal)),
-                    _ => Ok(SettingValue::File { path: text.to_owned(), pem: None }),
+                    _ => Ok(Value::File { path: text.to_owned(), pem: None }),
                 });
                 return Some(EnvValue { variable, value });
             }
@@ -211,9 +207,9 @@ impl Reader<'_> {
         Some(EnvValue { variable, value: Ok(value) })
     }
 
-    fn endpoint(&mut self, text: &str, variable: &str, signal: Option<Signal>) -> SettingValue {
+    fn endpoint(&mut self, text: &str, variable: &str, signal: Option<Signal>) -> Value {
         let is_base = base_variable(&ENDPOINT).is_some_and(|base| base == variable);
-        SettingValue::Endpoint {
+        Value::Endpoint {
             text: text.to_owned(),
             written: None,
             rule: if is_base { PathRule::Base } else { PathRule::Verbatim },
@@ -235,7 +231,7 @@ impl Reader<'_> {
 pub(super) fn apply(values: EnvValues, exporter: &mut Exporter, reader: &mut Reader<'_>) {
     for (row, EnvValue { variable, value }) in values {
         let source = SettingSource::Environment(variable);
-        match value.and_then(SettingValue::load) {
+        match value.and_then(Value::load) {
             Ok(value) => exporter.apply(row, value, source),
             Err(fault) => exporter.refuse(row, source, fault),
         }

@@ -188,12 +188,11 @@ const MAX_UNKNOWN: usize = 1_000;
 
 /// Returns the variable that sets a row for one signal; `None` if the row has no variable for this signal.
 pub(super) fn own_variable(signal: Signal, row: &SettingRow) -> Option<String> {
-    match &row.variables {
-        VariableNames::OfExporter(end) => Some(of_exporter(Some(signal), end)),
-        VariableNames::OfSignals(names) => {
-            Some(names[signal as usize].to_owned()).filter(|name| !name.is_empty())
-        }
-    }
+    let name = match &row.variables {
+        VariableNames::OfExporter(end) => of_exporter(Some(signal), end),
+        VariableNames::OfSignals(names) => names[signal as usize].to_owned(),
+    };
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// Returns the variable that sets a row for every signal whose own variable is not set.
@@ -217,12 +216,9 @@ pub(super) fn exporter_variable(signal: Signal) -> String {
 /// specification that have no effect. Variables of other programs are not reported.
 pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     let (known, variables) = (known(), reader.variables);
+    let fix = "set it for a program that calls Config::from_env";
     for (name, what, fix) in [
-        (
-            OTEL_CONFIG_FILE,
-            "has no effect on this configuration",
-            "set it for a program that calls Config::from_env",
-        ),
+        (OTEL_CONFIG_FILE, "has no effect on this configuration", fix),
         ("OTEL_EXPERIMENTAL_CONFIG_FILE", "has no effect: it has a new name", "set OTEL_CONFIG_FILE"),
     ] {
         if variables.get(name).is_some() {

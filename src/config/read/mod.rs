@@ -144,7 +144,7 @@ fn read_bytes(name: &str, bytes: Vec<u8>, format: Option<Format>, directory: &Pa
             }
         }
     }
-    assumed.read(document, name, &text, &Resolver::new(directory), &Variables::of_process())
+    assumed.read(document, &Resolver::new(directory), &Variables::of_process())
 }
 
 /// Reads the file that `OTEL_CONFIG_FILE` names, which must be OpenTelemetry's declarative configuration.
@@ -168,8 +168,7 @@ fn read_text(name: &str, text: &str, format: Format) -> Configured {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(name, ReadError::TooLarge));
     }
-    let document = format.parse(name, text)?;
-    format.read(document, name, text, &Resolver::new(""), &Variables::default())
+    format.read(format.parse(name, text)?, &Resolver::new(""), &Variables::default())
 }
 
 /// The syntax of a configuration.
@@ -230,22 +229,14 @@ impl Format {
         document.root.value = Tree::Null;
     }
 
-    /// Reads a parsed text. `text` is parsed again if it has the declarative dialect, because only this dialect
-    /// substitutes `${NAME}` during parsing.
-    #[cfg_attr(not(feature = "yaml"), allow(unused_variables, reason = "only YAML has the dialect"))]
-    fn read(
-        self,
-        document: Document<'_>,
-        name: &str,
-        text: &str,
-        at: &Resolver,
-        from: &Variables,
-    ) -> Configured {
+    /// Reads a parsed text. The declarative dialect is parsed again, because only it substitutes `${NAME}` during
+    /// parsing.
+    fn read(self, document: Document<'_>, resolver: &Resolver, variables: &Variables) -> Configured {
         #[cfg(feature = "yaml")]
         if self == Self::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
-            return declarative::read(name, text, at, from);
+            return declarative::read(document.places.file, document.places.text, resolver, variables);
         }
-        read(document, at, from)
+        read(document, resolver, variables)
     }
 
     /// # Errors
@@ -310,7 +301,7 @@ pub(super) fn read(document: Document<'_>, resolver: &Resolver, variables: &Vari
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
     let mut report = Report::new(resolver, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
-        report.wrong_type(None, "", &root, "write keys and their values");
+        report.wrong_type(None, String::new(), &root, "write keys and their values");
     }
     // Variables replace values first, so that a diagnostic about such a value names the variable.
     tracetest::apply_overrides(&mut root, variables, &mut report);
@@ -340,8 +331,7 @@ pub(super) fn read(document: Document<'_>, resolver: &Resolver, variables: &Vari
 
 /// Returns whether the document has a section for an exporter, even if it is disabled.
 fn describes_something(root: &Node) -> bool {
-    let has_tracers =
-        root.at(&["tracer"]).and_then(Node::as_table).is_some_and(|tracers| !tracers.is_empty());
+    let has_tracers = root.at(&["tracer"]).and_then(Node::as_table).is_some_and(|all| !all.is_empty());
     has_tracers || [METRICS, EXPORTERS, SERVER].iter().any(|path| root.at(path).is_some())
 }
 

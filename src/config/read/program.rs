@@ -4,7 +4,7 @@
 use super::Found;
 use super::table::{BELOW_IT, Report};
 use crate::config::ProviderSettings;
-use crate::config::error::{Checked, Fault};
+use crate::config::error::{Advice, Checked, Fault};
 use crate::config::node::{Field, Integer, Node, Tree};
 use crate::config::provider::{SERVICE_NAME, Sampler};
 use crate::config::read::value::{self, Resolver, Text, WHOLE_NUMBER, wrong_type};
@@ -104,7 +104,7 @@ pub(super) fn set_attribute(
     key: &str,
     node: &Node,
     report: &Report<'_>,
-    advice: &'static str,
+    advice: Advice,
 ) -> Checked {
     let (source, resolver) = (report.source(node.at), report.resolver);
     Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
@@ -190,7 +190,7 @@ enum Item<'n> {
 
 impl<'n> Item<'n> {
     /// Reads the value of a node: that of an attribute, or an element of the array `whole`.
-    fn read(node: &'n Node, whole: &Node, resolver: &Resolver, advice: &'static str) -> Checked<Self> {
+    fn read(node: &'n Node, whole: &Node, resolver: &Resolver, advice: Advice) -> Checked<Self> {
         Ok(match &node.value {
             Tree::Bool(value) => Self::Plain(Value::Bool(*value)),
             Tree::Float { value, .. } => Self::Plain(Value::Float(*value)),

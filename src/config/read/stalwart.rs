@@ -27,7 +27,12 @@ impl Found<'_> {
     pub(super) fn read_tracers(&mut self, root: &Node) {
         let Some(tracers) = root.get("tracer") else { return };
         let Some(fields) = tracers.node.as_table() else {
-            return self.report.wrong_type(None, "tracer", &tracers.node, "write tables like [tracer.otel]");
+            return self.report.wrong_type(
+                None,
+                "tracer".to_owned(),
+                &tracers.node,
+                "write tables like [tracer.otel]",
+            );
         };
         for field in fields {
             let section = Section::Tracer(field.name.clone());

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::error::{Checked, DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
+use crate::config::error::{Advice, Checked, DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
 use crate::config::node::{Field, Mistake, Node, Places, Tree};
 use crate::config::read::value::{self, Resolver};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
@@ -85,14 +85,8 @@ impl<'d> Report<'d> {
     }
 
     /// Reports a value of the wrong type.
-    pub(super) fn wrong_type(
-        &mut self,
-        section: Option<&Section>,
-        key: impl Into<String>,
-        node: &Node,
-        advice: &'static str,
-    ) {
-        self.error(section, node.at, key.into(), value::wrong_type(node, advice));
+    pub(super) fn wrong_type(&mut self, section: Option<&Section>, key: String, node: &Node, advice: Advice) {
+        self.error(section, node.at, key, value::wrong_type(node, advice));
     }
 
     /// Reports an unknown key; `name` is its last part.
@@ -303,7 +297,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     }
 
     /// Reads headers from a list of lines, a single line, or a table of names and values.
-    fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter, advice: &'static str) -> Checked {
+    fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter, advice: Advice) -> Checked {
         let lines: Vec<(Option<&str>, &Node)> = match &entry.node.value {
             Tree::Text(_) => vec![(None, entry.node)],
             Tree::List(lines) => lines.iter().map(|line| (None, line)).collect(),
@@ -376,7 +370,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     }
 
     /// Returns the expanded text of an entry. Reports a value that is not text, or that cannot be expanded.
-    pub(super) fn text(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
+    pub(super) fn text(&mut self, entry: &Entry<'t>, advice: Advice) -> Option<value::Text<'t>> {
         let text = value::text(entry.node, self.report.resolver, advice);
         text.map_err(|fault| self.refuse(entry, entry.node, fault)).ok()
     }

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::error::{Checked, Fault, Words};
+use crate::config::error::{Advice, Checked, Fault, Words};
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::text::{quoted, shortened, unshown};
 use crate::config::{text, units};
@@ -22,7 +22,7 @@ pub(crate) const TRUE_OR_FALSE: &str = "write true or false, without quotes";
 pub(crate) const WHOLE_NUMBER: &str = "write a whole number, without quotes";
 
 /// Makes the fault of a value that has another type than the setting.
-pub(crate) fn wrong_type(node: &Node, advice: &'static str) -> Fault {
+pub(crate) fn wrong_type(node: &Node, advice: Advice) -> Fault {
     Fault::new(format!("found {}", node.kind()), advice)
 }
 
@@ -40,9 +40,13 @@ impl Text<'_> {
     pub(crate) fn fault(&self, fault: Fault) -> Fault {
         fault.of(quoted(self.written))
     }
+
+    fn parse<T>(&self, parse: impl Fn(&str) -> Checked<T>) -> Checked<T> {
+        parse(&self.text).map_err(|fault| self.fault(fault))
+    }
 }
 
-pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver, advice: &'static str) -> Checked<Text<'v>> {
+pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver, advice: Advice) -> Checked<Text<'v>> {
     text_in(node, node, resolver, advice)
 }
 
@@ -51,7 +55,7 @@ pub(super) fn text_in<'v>(
     part: &'v Node,
     whole: &Node,
     resolver: &Resolver,
-    advice: &'static str,
+    advice: Advice,
 ) -> Checked<Text<'v>> {
     #[cfg(feature = "yaml")]
     if let Tree::Inserted { written, text, is_secret } = &part.value {
@@ -65,7 +69,7 @@ pub(super) fn text_in<'v>(
 pub(crate) fn word<'k>(
     node: &Node,
     resolver: &Resolver,
-    advice: &'static str,
+    advice: Advice,
     known: &[&'k str],
 ) -> Checked<&'k str> {
     let text = text(node, resolver, advice)?;
@@ -79,7 +83,7 @@ pub(crate) fn word<'k>(
 }
 
 /// Returns text; a number without quotes counts as text.
-pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver, advice: &'static str) -> Checked<Text<'v>> {
+pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver, advice: Advice) -> Checked<Text<'v>> {
     match &node.value {
         Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
             Ok(Text { written, text: written.clone(), is_secret: false })
@@ -90,25 +94,24 @@ pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver, advice: &'stat
 
 /// Returns a percentage. Text is accepted, because environment variables contain only text.
 pub(crate) fn percent(node: &Node, resolver: &Resolver) -> Checked<f64> {
+    let checked = |number: f64| (!number.is_nan()).then_some(number);
     let not_a_number = || Fault::new("is not a number", PERCENT_ADVICE);
     match &node.value {
         Tree::Integer(number) => Ok(number.value as f64),
-        Tree::Float { value, written } if value.is_nan() => Err(not_a_number().of(written)),
-        Tree::Float { value, .. } => Ok(*value),
-        _ => {
-            let text = text(node, resolver, PERCENT_ADVICE)?;
-            let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
-            number.ok_or_else(|| text.fault(not_a_number()))
-        }
+        Tree::Float { value, written } => checked(*value).ok_or_else(|| not_a_number().of(written)),
+        _ => text(node, resolver, PERCENT_ADVICE)?
+            .parse(|text| text.trim().parse().ok().and_then(checked).ok_or_else(not_a_number)),
     }
 }
 
 /// Returns a duration in Go's syntax, in which units are required.
-pub(crate) fn go_duration(node: &Node, resolver: &Resolver, advice: &'static str) -> Checked<Duration> {
-    let of_number = |number: &Integer| {
-        units::parse_go_duration(&number.written).map_err(|fault| fault.of(shortened(&number.written)))
-    };
-    measure(node, resolver, advice, of_number, units::parse_go_duration)
+pub(crate) fn go_duration(node: &Node, resolver: &Resolver, advice: Advice) -> Checked<Duration> {
+    match &node.value {
+        Tree::Integer(Integer { written, .. }) => {
+            units::parse_go_duration(written).map_err(|fault| fault.of(shortened(written)))
+        }
+        _ => text(node, resolver, advice)?.parse(units::parse_go_duration),
+    }
 }
 
 pub(crate) fn bool(node: &Node) -> Checked<bool> {
@@ -119,29 +122,19 @@ pub(crate) fn bool(node: &Node) -> Checked<bool> {
 }
 
 /// Returns a duration: a number of milliseconds, or a string with number and unit.
-pub(crate) fn duration(node: &Node, resolver: &Resolver, advice: &'static str) -> Checked<Duration> {
-    let of_number = |number: &Integer| whole(number).map(Duration::from_millis);
-    measure(node, resolver, advice, of_number, units::parse_duration)
+pub(crate) fn duration(node: &Node, resolver: &Resolver, advice: Advice) -> Checked<Duration> {
+    match &node.value {
+        Tree::Integer(number) => whole(number).map(Duration::from_millis),
+        _ => text(node, resolver, advice)?.parse(units::parse_duration),
+    }
 }
 
 /// Returns a size: a number of bytes, or a string with number and unit.
-pub(crate) fn bytes(node: &Node, resolver: &Resolver, advice: &'static str) -> Checked<u64> {
-    measure(node, resolver, advice, whole, units::parse_size)
-}
-
-/// Returns a number, or a text that `parse` reads.
-fn measure<T>(
-    node: &Node,
-    resolver: &Resolver,
-    advice: &'static str,
-    of_number: fn(&Integer) -> Checked<T>,
-    parse: fn(&str) -> Checked<T>,
-) -> Checked<T> {
-    if let Tree::Integer(number) = &node.value {
-        return of_number(number);
+pub(crate) fn bytes(node: &Node, resolver: &Resolver, advice: Advice) -> Checked<u64> {
+    match &node.value {
+        Tree::Integer(number) => whole(number),
+        _ => text(node, resolver, advice)?.parse(units::parse_size),
     }
-    let text = text(node, resolver, advice)?;
-    parse(&text.text).map_err(|fault| text.fault(fault))
 }
 
 pub(crate) fn count(node: &Node) -> Checked<u64> {
@@ -268,15 +261,13 @@ impl Resolver {
 /// Returns the fault of a file that cannot be read; `written` is its path in the configuration, `path` the expanded
 /// path.
 pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault {
-    match unshown(path).or_else(|| unshown(written)) {
-        Some(text) => {
-            Fault::new(format!("{text} where a path is expected"), "write it to a file and give its path")
+    let (what, fix) = match unshown(path).or_else(|| unshown(written)) {
+        Some(text) => (format!("{text} where a path is expected"), "write it to a file and give its path"),
+        None => {
+            (format!("cannot read file {}: {cause}", quoted(written)), "write the path of a readable file")
         }
-        None => Fault::new(
-            format!("cannot read file {}: {cause}", quoted(written)),
-            "write the path of a readable file",
-        ),
-    }
+    };
+    Fault::new(what, fix)
 }
 
 /// The reason why a file was not read.
@@ -331,11 +322,10 @@ impl From<io::Error> for ReadError {
 pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
     // Checked before the file is opened: opening a pipe without a writer would block.
     let kind = fs::metadata(path)?.file_type();
+    let is_readable = kind.is_file() || DESCRIPTOR_DIRECTORIES.iter().any(|place| path.starts_with(place));
     match kind.is_dir() {
         true => Err(ReadError::Directory),
-        false if kind.is_file() || DESCRIPTOR_DIRECTORIES.iter().any(|place| path.starts_with(place)) => {
-            read_at_most(&mut File::open(path)?)
-        }
+        false if is_readable => read_at_most(&mut File::open(path)?),
         false => Err(ReadError::NotRegular),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::config::endpoint::PathRule;
-use crate::config::error::{Checked, Fault};
+use crate::config::error::{Advice, Checked, Fault};
 use crate::config::header::shown_name;
 use crate::config::node::Node;
 use crate::config::read::value::{self, Resolver, Text};
@@ -14,6 +14,7 @@ use crate::config::settings::file::Pem;
 use crate::config::text::MASK;
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
+use SettingValue as Value;
 
 /// Accessors of a stored value.
 pub(crate) struct Field<O, T> {
@@ -168,14 +169,7 @@ impl SettingValue {
 
 impl Kind {
     /// Reads the value of a node. Headers are read elsewhere, because each header has its own place.
-    pub(crate) fn read(
-        &self,
-        node: &Node,
-        resolver: &Resolver,
-        advice: &'static str,
-    ) -> Checked<SettingValue> {
-        use SettingValue as Value;
-
+    pub(crate) fn read(&self, node: &Node, resolver: &Resolver, advice: Advice) -> Checked<SettingValue> {
         Ok(match self {
             // Tested before the duration, because `none` is not a duration.
             Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => Value::NoLimit,
@@ -191,9 +185,7 @@ impl Kind {
                 check_number(number, *unit, range, most)?;
                 Value::Number(number as usize)
             }
-            Self::Word { names, .. } => {
-                Value::Word(value::word(node, resolver, advice, &names())?.to_owned())
-            }
+            Self::Word { names, .. } => Value::Word(value::word(node, resolver, advice, &names())?.into()),
             Self::Bool { .. } => Value::Bool(value::bool(node)?),
             Self::File { .. } => {
                 let Text { written, text, .. } = value::text(node, resolver, advice)?;
@@ -226,27 +218,21 @@ impl Kind {
 
     /// Returns the value that a setting of this kind has in an exporter; `None` if such values cannot be compared.
     pub(crate) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
-        use SettingValue as Value;
-
-        Some(match self {
-            Self::Duration { field, .. } => Value::Duration((field.get)(exporter)),
-            Self::Limit { field, .. } => (field.get)(exporter).map_or(Value::NoLimit, Value::Duration),
-            Self::Number { field, .. } => Value::Number((field.get)(exporter)),
-            Self::Word { get, .. } => Value::Word(get(exporter)),
-            Self::Bool { field, .. } => Value::Bool((field.get)(exporter)),
-            Self::File { .. } | Self::Text { .. } | Self::Endpoint | Self::Headers | Self::Signals => {
-                return None;
-            }
-        })
+        match self {
+            Self::Duration { field, .. } => Some(Value::Duration((field.get)(exporter))),
+            Self::Limit { field, .. } => Some((field.get)(exporter).map_or(Value::NoLimit, Value::Duration)),
+            Self::Number { field, .. } => Some(Value::Number((field.get)(exporter))),
+            Self::Word { get, .. } => Some(Value::Word(get(exporter))),
+            Self::Bool { field, .. } => Some(Value::Bool((field.get)(exporter))),
+            Self::File { .. } | Self::Text { .. } | Self::Endpoint | Self::Headers | Self::Signals => None,
+        }
     }
 
     /// Returns the value of an exporter in the syntax of a file. Secrets are `***`.
     pub(crate) fn show(&self, exporter: &Exporter) -> String {
         match self {
             Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
-            Self::Limit { field, .. } => {
-                (field.get)(exporter).map_or(NO_LIMIT.to_owned(), units::show_duration)
-            }
+            Self::Limit { field, .. } => (field.get)(exporter).map_or(NO_LIMIT.into(), units::show_duration),
             Self::Number { field, unit, .. } => unit.show((field.get)(exporter) as u64),
             Self::Word { get, .. } => get(exporter),
             Self::Bool { field, .. } => (field.get)(exporter).to_string(),
@@ -283,8 +269,6 @@ impl Kind {
 impl Exporter {
     /// Sets a value that the kind of the row has read from a file or a variable.
     pub(crate) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: SettingSource) {
-        use SettingValue as Value;
-
         // Text to show instead of the value.
         let mut shown = None;
         match (&row.kind, value) {

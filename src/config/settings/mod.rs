@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use self::kind::Kind;
-use crate::config::error::Fault;
+use crate::config::error::{Advice, Checked};
 use crate::config::{Exporter, Transport};
 use crate::record::Signal;
 
@@ -39,7 +39,7 @@ pub(crate) struct SettingRow {
     pub(crate) key: &'static str,
     pub(crate) kind: Kind,
     /// Advice for an invalid value: what to write instead.
-    pub(crate) advice: &'static str,
+    pub(crate) advice: Advice,
     /// Meaning of the setting in one sentence, for the tables of the documentation.
     #[cfg(test)]
     pub(crate) doc: &'static str,
@@ -59,7 +59,7 @@ pub(crate) struct SettingRow {
     /// Setting that must be set together with this one.
     pub(crate) partner: Option<&'static SettingRow>,
     /// Additional rule for the value, if the setting applies to the transport of the exporter.
-    pub(crate) rule: fn(&Exporter) -> Result<(), Fault>,
+    pub(crate) rule: fn(&Exporter) -> Checked,
 }
 
 /// OpenTelemetry's environment variables for a setting.
@@ -74,7 +74,7 @@ pub(crate) enum VariableNames {
 pub(crate) struct TracetestSpelling {
     /// Dotted path below `telemetry.exporters.<name>`.
     pub(crate) key: &'static str,
-    pub(crate) advice: &'static str,
+    pub(crate) advice: Advice,
 }
 
 /// A setting in the summary of an exporter.

@@ -320,9 +320,7 @@ impl<'d> Table<'d> {
                     }
                     next
                 }
-                Value::Elements(elements) if origin == Origin::Header => {
-                    elements.last_mut().ok_or(conflict)?
-                }
+                Value::Elements(tables) if origin == Origin::Header => tables.last_mut().ok_or(conflict)?,
                 Value::Complete(node) => {
                     conflict.not_a_table = Some((name.to_string(), node.kind()));
                     return Err(conflict);

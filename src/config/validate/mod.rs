@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::config::endpoint::{Endpoint, PathRule, exposes_password, is_https_proxy};
-use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words, add_new};
+use crate::config::error::{Checked, ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words, add_new};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, EXTRA_CA_FILE, FILE, HEADERS,
@@ -148,12 +148,12 @@ fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Diagnost
     Fault::new(what, fix).error(exporter.location().cloned(), exporter.path())
 }
 
-pub(crate) fn signals(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn signals(exporter: &Exporter) -> Checked {
     let nothing = || Fault::new("no signal is selected, so nothing would be sent", SIGNALS.advice);
     exporter.signals.iter().next().map(|_| ()).ok_or_else(nothing)
 }
 
-pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn max_delay(exporter: &Exporter) -> Checked {
     let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
     // The range is checked first: comparing a value that is out of range would suggest a wrong correction.
     RETRY_MAX_DELAY.kind.check(exporter)?;
@@ -162,12 +162,12 @@ pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     Fault::unless(max >= first, what, format!("write {shown_first} or more"))
 }
 
-pub(crate) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn block_timeout(exporter: &Exporter) -> Checked {
     let waits = exporter.queue.block_timeout != Some(Duration::ZERO);
     Fault::unless(waits, "0s means never to wait", "write lossy = true for that")
 }
 
-pub(crate) fn endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
+pub(crate) fn endpoint(exporter: &Exporter, can_encrypt: bool) -> Checked {
     let endpoint = exporter.connection.parsed().map_err(|fault| {
         let http = &exporter.connection;
         // The shown form of a malformed endpoint is masked already: it consists of the scheme and `***`.
@@ -178,7 +178,7 @@ pub(crate) fn endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fau
     Fault::unless(!endpoint.tls || can_encrypt, "needs TLS, which this build does not have", fix)
 }
 
-pub(crate) fn transport(transport: Transport, can_call: bool, has_json: bool) -> Result<(), Fault> {
+pub(crate) fn transport(transport: Transport, can_call: bool, has_json: bool) -> Checked {
     let fix = "build standpipe with its feature \"grpc\"";
     Fault::unless(transport != Transport::Grpc || can_call, "this build cannot send over gRPC", fix)?;
     let needs_json = !matches!(transport, Transport::Http | Transport::Grpc);
@@ -186,23 +186,23 @@ pub(crate) fn transport(transport: Transport, can_call: bool, has_json: bool) ->
     Fault::unless(!needs_json || has_json, "this build cannot write JSON", fix)
 }
 
-pub(crate) fn file(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn file(exporter: &Exporter) -> Checked {
     let path = &exporter.connection.file.path;
     Fault::unless(!path.as_os_str().is_empty(), "no file is named", FILE.advice)
 }
 
-pub(crate) fn compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
+pub(crate) fn compression(compression: Compression, can_compress: bool) -> Checked {
     let fix = "build standpipe with its feature \"gzip\", or write \"none\"";
     Fault::unless(compression != Compression::Gzip || can_compress, "this build cannot compress", fix)
 }
 
-pub(crate) fn roots(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn roots(exporter: &Exporter) -> Checked {
     let can_use = exporter.connection.tls.roots != Roots::System || cfg!(feature = "system-roots");
     let fix = "build standpipe with its feature \"system-roots\", or write \"bundled\"";
     Fault::unless(can_use, "this build cannot use the roots of the system", fix)
 }
 
-pub(crate) fn spool(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn spool(exporter: &Exporter) -> Checked {
     let Some(directory) = &exporter.spool.directory else { return Ok(()) };
     let fix = "build standpipe with its feature \"spool\"";
     Fault::unless(!directory.as_os_str().is_empty(), "is empty", SPOOL.advice)?;
@@ -211,7 +211,7 @@ pub(crate) fn spool(exporter: &Exporter) -> Result<(), Fault> {
 }
 
 /// Checks that a file contains a PEM block of this kind. The TLS library checks the content.
-pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
+pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Checked {
     let Some(pem) = pem else { return Ok(()) };
     let end_of_label = format!("{kind}-----");
     let is_begin = |line: &[u8]| {
@@ -221,7 +221,7 @@ pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     Fault::unless(has_block, format!("holds no PEM block \"{kind}\""), "name a file in PEM form")
 }
 
-pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn user_agent(exporter: &Exporter) -> Checked {
     let Some(product) = &exporter.connection.user_agent else { return Ok(()) };
     Fault::unless(!product.trim().is_empty(), "is empty", USER_AGENT.advice)?;
     header::check_value(product).map_err(|problem| Fault::new(problem, USER_AGENT.advice))
@@ -229,7 +229,7 @@ pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
 
 /// Checks the length of endpoint, user agent and headers together, unless one of them alone is too long: that is
 /// reported separately.
-pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn head(exporter: &Exporter) -> Checked {
     let http = &exporter.connection;
     let product = http.user_agent.as_deref();
     let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);

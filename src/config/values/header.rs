@@ -139,11 +139,8 @@ pub(crate) fn check(number: usize, name: &str, value: &str) -> Checked {
     let header = called(number, name);
     let is_reserved = RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved));
     Fault::unless(!is_reserved, format!("{header} cannot be set"), "remove it: standpipe writes it")?;
-    Fault::unless(
-        !value.is_empty(),
-        format!("{header} has no value"),
-        "write the value or remove the header",
-    )?;
+    let fix = "write the value or remove the header";
+    Fault::unless(!value.is_empty(), format!("{header} has no value"), fix)?;
     Fault::unless(!is_too_long(value), format!("value of {header} {TOO_LONG}"), "write a shorter one")?;
     check_value(value).map_err(|problem| {
         Fault::new(format!("value of {header} {problem}"), "write printable ASCII in one line")

@@ -5,6 +5,7 @@ pub(super) mod header;
 pub(super) mod no_proxy;
 pub(super) mod units;
 
+use crate::config::ProviderName;
 use crate::context::Propagator;
 use crate::record::{Severity, Signal};
 
@@ -326,6 +327,7 @@ named! {
     Roots { "bundled" => Bundled, "system" => System }
     Detector { "host" => Host, "os" => Os, "process" => Process, "container" => Container, "service" => Service }
     Propagator { "tracecontext" => TraceContext, "baggage" => Baggage, "b3" => B3, "b3multi" => B3Multi }
+    ProviderName { "internal" => Internal, "application" => Application }
     SpoolSync { "batch" => EveryBatch, "1s" => EverySecond, "none" => Never }
 }
 

@@ -266,11 +266,8 @@ pub(in crate::config) fn reference(content: &str) -> Option<(&str, Option<&str>)
     let end = content.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(content.len());
     let (name, rest) = content.split_at(end);
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit());
-    match rest {
-        _ if !is_name => None,
-        "" => Some((name, None)),
-        _ => Some((name, Some(rest.strip_prefix(":-")?))),
-    }
+    let default = rest.strip_prefix(":-");
+    (is_name && (rest.is_empty() || default.is_some())).then_some((name, default))
 }
 
 /// Parses a scalar. Only plain scalars, without quotes, have types other than text.

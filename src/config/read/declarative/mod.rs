@@ -24,7 +24,7 @@ use crate::config::node::{Node, Tree};
 use crate::config::settings::general::{
     DISABLED, GeneralKind, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
 };
-use crate::config::settings::kind::{Kind, SettingValue};
+use crate::config::settings::kind::{Kind, SettingValue as Value};
 use crate::config::settings::{BATCH_BYTES, SettingRow};
 use crate::config::text::{self, is_showable, what_to_write};
 use crate::config::{Config, Level, SettingSource, demand, validate, yaml};
@@ -266,13 +266,13 @@ impl Reader<'_> {
     }
 
     /// Reads a value in the units of the crate's other file formats.
-    fn value(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<SettingValue> {
+    fn value(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<Value> {
         let read = row.kind.read(part.node, self.report.resolver, row.advice);
         self.take(part, read)
     }
 
     /// Reads a value in the units of the schema: milliseconds, bytes, and words where case matters.
-    fn setting(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<SettingValue> {
+    fn setting(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<Value> {
         let millis = |time: &Duration| time.as_millis() as u64;
         let (least, most) = match &row.kind {
             Kind::Duration { range, .. } => (millis(range.start()), millis(range.end())),
@@ -289,13 +289,11 @@ impl Reader<'_> {
         });
         let number = self.take(part, read)?;
         Some(match &row.kind {
-            Kind::Limit { .. } if number == 0 => SettingValue::NoLimit,
-            Kind::Duration { .. } | Kind::Limit { .. } => {
-                SettingValue::Duration(Duration::from_millis(number))
-            }
+            Kind::Limit { .. } if number == 0 => Value::NoLimit,
+            Kind::Duration { .. } | Kind::Limit { .. } => Value::Duration(Duration::from_millis(number)),
             // Zero means no limit.
-            _ if number == 0 => SettingValue::Number(most as usize),
-            _ => SettingValue::Number(number as usize),
+            _ if number == 0 => Value::Number(most as usize),
+            _ => Value::Number(number as usize),
         })
     }
 

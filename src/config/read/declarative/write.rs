@@ -246,16 +246,15 @@ impl Writer<'_> {
         let fields = take(self, keys);
         self.lines(4, fields);
         self.line(4, "exporter", "");
+        let endpoint = |writer: &mut Self| vec![("endpoint", writer.endpoint(exporter, signal))];
         let (name, mut fields) = match transport {
             Transport::Console => (CONSOLE, Fields::new()),
             Transport::File => {
                 let path = exporter.connection.file.path.display();
                 (FILE_EXPORTER, vec![("output_stream", text(&format!("file://{path}")))])
             }
-            Transport::Grpc => (GRPC, vec![("endpoint", self.endpoint(exporter, signal))]),
-            Transport::Http | Transport::HttpJson => {
-                (HTTP, vec![("endpoint", self.endpoint(exporter, signal))])
-            }
+            Transport::Grpc => (GRPC, endpoint(self)),
+            Transport::Http | Transport::HttpJson => (HTTP, endpoint(self)),
         };
         if transport == Transport::HttpJson {
             fields.push(("encoding", "json".to_owned()));
