@@ -155,9 +155,7 @@ impl<T: SendsHeaders> Renewing<T> {
     }
 
     fn expire(&mut self) {
-        for source in &mut self.sources {
-            (source.valid_until, source.headers) = (None, Headers::new());
-        }
+        self.sources.iter_mut().for_each(|it| (it.valid_until, it.headers) = (None, Headers::new()));
     }
 
     fn is_refused(&self) -> bool {

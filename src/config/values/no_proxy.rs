@@ -165,15 +165,13 @@ pub(crate) fn is_host_name(text: &str) -> bool {
 }
 
 fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
-    let is_same =
-        |difference: u128, most: u32| difference.checked_shr(most - u32::from(bits)).unwrap_or_default() == 0;
-    match (address, network.to_canonical()) {
-        (IpAddr::V4(address), IpAddr::V4(network)) if bits <= 32 => {
-            is_same(u128::from(address.to_bits() ^ network.to_bits()), 32)
-        }
-        (IpAddr::V6(address), IpAddr::V6(network)) => is_same(address.to_bits() ^ network.to_bits(), 128),
-        _ => false,
-    }
+    use IpAddr::{V4, V6};
+    let (difference, most) = match (address, network.to_canonical()) {
+        (V4(address), V4(network)) if bits <= 32 => ((address.to_bits() ^ network.to_bits()).into(), 32),
+        (V6(address), V6(network)) => (address.to_bits() ^ network.to_bits(), 128),
+        _ => return false,
+    };
+    difference.checked_shr(most - u32::from(bits)).unwrap_or_default() == 0
 }
 
 #[cfg(test)]

@@ -102,11 +102,8 @@ impl Status {
     }
 
     fn reason(self, target: &str, message: &str) -> String {
-        let name = self.name();
-        match message.is_empty() {
-            true => format!("call {target}: {name}"),
-            false => format!("call {target}: {name}: {message}"),
-        }
+        let colon = if message.is_empty() { "" } else { ": " };
+        format!("call {target}: {}{colon}{message}", self.name())
     }
 
     pub(super) fn name(self) -> String {
