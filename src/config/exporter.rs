@@ -284,10 +284,8 @@ struct Table {
 const APPLICATION: &str = "application/";
 
 fn in_provider(provider: Option<ProviderName>, name: String) -> String {
-    match provider {
-        Some(ProviderName::Application) if !name.starts_with(APPLICATION) => format!("{APPLICATION}{name}"),
-        _ => name,
-    }
+    let lacks_prefix = provider == Some(ProviderName::Application) && !name.starts_with(APPLICATION);
+    if lacks_prefix { format!("{APPLICATION}{name}") } else { name }
 }
 
 /// Functions for the readers of files and variables.

@@ -122,16 +122,6 @@ impl ExporterSummary {
         let found = self.settings.iter().find(|(known, _)| *known == name);
         found.map_or(&SummaryValue::Null, |(_, value)| value)
     }
-
-    fn value(exporter: &Exporter, row: &'static SettingRow) -> SummaryValue {
-        match row.kind.get(exporter) {
-            Some(SettingValue::Duration(time)) => SummaryValue::Number(units::millis(time)),
-            Some(SettingValue::NoLimit) => SummaryValue::Null,
-            Some(SettingValue::Number(number)) => SummaryValue::Number(number as u64),
-            Some(SettingValue::Bool(value)) => SummaryValue::Bool(value),
-            _ => SummaryValue::Text(exporter.shown(row)),
-        }
-    }
 }
 
 // Written by hand, as for the ledger: with serde's derive macro, a program would be built from a third more crates.
@@ -196,7 +186,14 @@ impl Config {
         let value = |(row, field): (&'static SettingRow, &SummaryField)| {
             // A setting that no signal of the exporter uses is null, so that all objects have the same fields.
             let is_sent = field.signals.iter().any(|&signal| exporter.signals.contain(signal));
-            let value = if is_sent { ExporterSummary::value(exporter, row) } else { SummaryValue::Null };
+            let value = match row.kind.get(exporter) {
+                _ if !is_sent => SummaryValue::Null,
+                Some(SettingValue::Duration(time)) => SummaryValue::Number(units::millis(time)),
+                Some(SettingValue::NoLimit) => SummaryValue::Null,
+                Some(SettingValue::Number(number)) => SummaryValue::Number(number as u64),
+                Some(SettingValue::Bool(value)) => SummaryValue::Bool(value),
+                _ => SummaryValue::Text(exporter.shown(row)),
+            };
             (field.name, value)
         };
         let provider = self.provider(exporter);

@@ -273,10 +273,8 @@ pub(super) fn known() -> Vec<String> {
 }
 
 fn of_exporter(signal: Option<Signal>, end: &str) -> String {
-    match signal {
-        Some(signal) => format!("OTEL_EXPORTER_OTLP_{}_{end}", upper(signal)),
-        None => format!("OTEL_EXPORTER_OTLP_{end}"),
-    }
+    let signal = signal.map(|signal| upper(signal) + "_").unwrap_or_default();
+    format!("OTEL_EXPORTER_OTLP_{signal}{end}")
 }
 
 fn upper(signal: Signal) -> String {

@@ -27,12 +27,8 @@ impl Found<'_> {
     pub(super) fn read_tracers(&mut self, root: &Node) {
         let Some(tracers) = root.get("tracer") else { return };
         let Some(fields) = tracers.node.as_table() else {
-            return self.report.wrong_type(
-                None,
-                "tracer".to_owned(),
-                &tracers.node,
-                "write tables like [tracer.otel]",
-            );
+            let advice = "write tables like [tracer.otel]";
+            return self.report.wrong_type(None, "tracer".to_owned(), &tracers.node, advice);
         };
         for field in fields {
             let section = Section::Tracer(field.name.clone());
@@ -165,13 +161,9 @@ impl SectionReader<'_, '_, '_> {
         let spans = self.bool(ENABLE_SPANS);
         let logs = self.bool(ENABLE_LOGS);
 
-        let mut chosen = Vec::new();
-        if spans.is_none_or(|(_, on)| on) {
-            chosen.push(Signal::Traces);
-        }
-        if logs.is_some_and(|(_, on)| on) && !self.is_silenced(exporter) {
-            chosen.push(Signal::Logs);
-        }
+        let sends_logs = logs.is_some_and(|(_, on)| on) && !self.is_silenced(exporter);
+        let mut chosen = Vec::from_iter(spans.is_none_or(|(_, on)| on).then_some(Signal::Traces));
+        chosen.extend(sends_logs.then_some(Signal::Logs));
         exporter.signals = Signals::of(&chosen);
         if let Some((at, _)) = logs.or(spans) {
             exporter.record(&SIGNALS, self.report.source(at), None);

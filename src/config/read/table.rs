@@ -310,10 +310,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             let added = value::text(node, self.report.resolver, advice).and_then(|text| {
                 exporter.connection.has_secret_header |= text.is_secret;
                 let is_line = name.is_none();
-                let (name, value) = match name {
-                    Some(name) => (name, &*text.text),
-                    None => header::split(&text.text)?,
-                };
+                let given = name.map(|name| Ok((name, &*text.text)));
+                let (name, value) = given.unwrap_or_else(|| header::split(&text.text))?;
                 // Validation checks this value, even if the source below replaces it at run time.
                 exporter.add_header(name, value, self.report.source(node.at));
                 let name = name.to_owned();

@@ -57,13 +57,13 @@ impl Found<'_> {
             let key = dotted(&[EXPORTERS[0], &field.name]);
             self.report.warning(field.at, key, Fault::new("not a key of the program", MISPLACED_ADVICE));
         }
-        warn_of_unknown(&mut self.report, others, &EXPORTERS[..1], &known);
+        self.warn_of_unknown(others.into_iter(), &EXPORTERS[..1], &known);
         self.table(root, &EXPORTERS).unwrap_or_default()
     }
 
     fn choices<'t>(&mut self, root: &'t Node) -> Vec<Choice<'t>> {
         let Some(fields) = self.table(root, &SERVER) else { return Vec::new() };
-        warn_of_unknown(&mut self.report, fields, &SERVER, &CHOICES.map(|(key, _)| key));
+        self.warn_of_unknown(fields.iter(), &SERVER, &CHOICES.map(|(key, _)| key));
         let mut choices = Vec::new();
         for (key, provider) in CHOICES {
             let Some(field) = given(fields, key) else { continue };
@@ -152,6 +152,18 @@ impl Found<'_> {
         node.as_table()
     }
 
+    fn warn_of_unknown<'t>(
+        &mut self,
+        fields: impl Iterator<Item = &'t Field>,
+        path: &[&str],
+        known: &[&str],
+    ) {
+        for field in fields.filter(|field| !known.contains(&field.name.as_str())) {
+            let key = dotted(&[path, &[&field.name]].concat());
+            self.report.unknown_key(field.at, key, &field.name, known);
+        }
+    }
+
     /// Reports exporters that are described but not selected, because the selection is easily forgotten.
     fn report_idle(&mut self, described: &[Field], choices: &[Choice<'_>]) {
         let is_idle =
@@ -166,18 +178,6 @@ impl Found<'_> {
                 self.report.note(field.at, path, what);
             }
         }
-    }
-}
-
-fn warn_of_unknown<'t>(
-    report: &mut Report<'_>,
-    fields: impl IntoIterator<Item = &'t Field>,
-    path: &[&str],
-    known: &[&'static str],
-) {
-    for field in fields.into_iter().filter(|field| !known.contains(&field.name.as_str())) {
-        let key = dotted(&[path, &[&field.name]].concat());
-        report.unknown_key(field.at, key, &field.name, known);
     }
 }
 

@@ -211,11 +211,9 @@ impl<'t> Reader<'t, '_> {
         let is_word = self.text[at..].starts_with(|c: char| c.is_ascii_alphabetic());
         // The parser treats `info` as a misspelled `inf`, and `yes` as text without quotes.
         if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
-            let key = match path {
-                [_, _, name] => Section::at(&parts(path)).and_then(|section| section.row(name)),
-                _ => None,
-            };
-            let advice = key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
+            let section = Section::at(&parts(path)).filter(|_| path.len() == 3);
+            let row = section.and_then(|section| section.row(&path[2]));
+            let advice = row.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
             return Fault::new("not a value", advice);
         }
         let shown = |expected: &Expected| match expected {

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use crate::config::endpoint::{Endpoint, PathRule, exposes_password, is_https_proxy};
-use crate::config::error::{Checked, ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words, add_new};
+use crate::config::error::{
+    Checked, ConfigError, Configured, Diagnostic, DiagnosticSeverity, Fault, Words, add_new,
+};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, EXTRA_CA_FILE, FILE, HEADERS,
@@ -17,20 +19,16 @@ use crate::config::{
 };
 use crate::record::Signal;
 
-/// Checks a configuration. `diagnostics` and `broken_exporters` are the results of its reader.
+/// Checks a configuration. `diagnostics` and `broken`, the indexes of broken exporters, are the results of
+/// its reader.
 ///
 /// # Errors
 ///
 /// Returns an error if at least one diagnostic is an error. The returned error contains all diagnostics and the
 /// configuration without its broken exporters. In a disabled configuration, errors become warnings.
-pub(crate) fn validate(
-    mut config: Config,
-    mut diagnostics: Vec<Diagnostic>,
-    broken_exporters: &[usize],
-) -> Result<Config, ConfigError> {
+pub(super) fn validate(mut config: Config, mut diagnostics: Vec<Diagnostic>, broken: &[usize]) -> Configured {
     let mut names = Vec::new();
-    let mut broken: Vec<bool> =
-        (0..config.exporters.len()).map(|index| broken_exporters.contains(&index)).collect();
+    let mut is_broken: Vec<bool> = (0..config.exporters.len()).map(|index| broken.contains(&index)).collect();
     for (index, exporter) in config.exporters.iter().enumerate() {
         let mut found = Vec::new();
         check(exporter, &mut found);
@@ -40,7 +38,7 @@ pub(crate) fn validate(
             found.push(whole(exporter, "another exporter has the same name", fix));
         }
         names.push(exporter.name());
-        broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
+        is_broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
         diagnostics.append(&mut found);
     }
     let routes = [&mut config.main, &mut config.application];
@@ -68,7 +66,7 @@ pub(crate) fn validate(
         add_new(&mut config.diagnostics, diagnostic.clone());
     }
     // Broken exporters are removed, so that they are never started.
-    let mut keep = broken.iter().map(|broken| !broken);
+    let mut keep = is_broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
     if failed { Err(ConfigError::new(found, config)) } else { Ok(config) }
 }
@@ -298,11 +296,9 @@ impl<'e> Remarks<'e> {
     /// that is sent to another machine without encryption. `proxy` is a variable and its value.
     fn proxy(&mut self, endpoint: &Endpoint, proxy: Option<(&str, String)>) {
         let tls = &self.exporter.connection.tls;
-        let row = match (&tls.ca, &tls.extra_ca, tls.client()) {
-            (Some(_), ..) => Some(&CA_FILE),
-            (None, Some(_), _) => Some(&EXTRA_CA_FILE),
-            (None, None, client) => client.map(|_| &CLIENT_CERTIFICATE_FILE),
-        };
+        let client = tls.client().map(|_| &CLIENT_CERTIFICATE_FILE);
+        let extra = tls.extra_ca.as_ref().map(|_| &EXTRA_CA_FILE);
+        let row = tls.ca.as_ref().map(|_| &CA_FILE).or(extra).or(client);
         let has_tls = endpoint.tls || proxy.as_ref().is_some_and(|(_, proxy)| is_https_proxy(proxy));
         if let Some(row) = row.filter(|_| !has_tls) {
             let what = "has no effect: the endpoint is not https";

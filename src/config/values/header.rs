@@ -243,10 +243,8 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
         }
         let value = decoded(trim(value)).map_err(|fault| {
             // Only a valid name may be shown, so the name is checked first, with a placeholder as the value.
-            match check(number, name, "x") {
-                Ok(()) => fault.of(format_args!("value of {}", called(number, name))),
-                Err(fault) => fault,
-            }
+            let of_name = check(number, name, "x").err();
+            of_name.unwrap_or_else(|| fault.of(format_args!("value of {}", called(number, name))))
         })?;
         // Names of headers are not case-sensitive.
         headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -265,10 +263,8 @@ pub(crate) fn read_attributes(text: &str) -> Result<Vec<(String, String)>, Fault
         let missing = |what: &'static str| numbered(Fault::new(what, "write it like key=value"));
         let (key, value) = pair.split_once('=').ok_or_else(|| missing("has no ="))?;
         let decode = |text: &str| decoded(text.trim()).map_err(numbered);
-        match decode(key)? {
-            key if key.is_empty() => Err(missing("has no key")),
-            key => Ok((key, decode(value)?)),
-        }
+        let key = Some(decode(key)?).filter(|key| !key.is_empty());
+        Ok((key.ok_or_else(|| missing("has no key"))?, decode(value)?))
     };
     pieces(text).enumerate().map(read).collect()
 }

@@ -318,10 +318,7 @@ impl Reader<'_> {
                 let words: Vec<_> = (list.names)().into_iter().map(|name| (name, name)).collect();
                 self.word(part, &words).map(|word| (list.set)(&mut self.config, &[word]))
             }
-            kind => {
-                let count = self.take(part, value::count(part.node));
-                count.map(|count| kind.set_count(&mut self.config, count))
-            }
+            kind => self.take(part, value::count(part.node)).map(|it| kind.set_count(&mut self.config, it)),
         };
         if read.is_some() {
             self.set(row, part);

@@ -91,10 +91,8 @@ impl Reader<'_> {
     fn attribute(&mut self, item: &Part<'_>) -> Option<()> {
         let name = self.required(item, "name").and_then(|name| self.text(&name))?;
         let value = self.required(item, "value").filter(|value| value.node.value != Tree::Null)?;
-        let kind = match item.given("type") {
-            Some(kind) => self.word(&kind, &TYPES.map(|name| (name, name)))?,
-            None => TYPES[0],
-        };
+        let kind = item.given("type");
+        let kind = kind.map_or(Some(TYPES[0]), |kind| self.word(&kind, &TYPES.map(|name| (name, name))))?;
         let (kind, is_array) = kind.strip_suffix("_array").map_or((kind, false), |kind| (kind, true));
         let node = Some(value.node).filter(|node| matches!(node.value, Tree::List(_)) == is_array);
         let Some(node) = node.and_then(|node| coerced(node, kind)) else {
