@@ -88,23 +88,21 @@ impl Member {
     }
 
     fn agrees_with(&self, other: &Self) -> bool {
-        rows().all(|row| match (self.get(row), other.get(row)) {
+        rows().all(|row| {
             // Two signals without a value can share an exporter even if their defaults differ; then the exporter's
             // default applies.
-            (None, None) => true,
-            (own, others) => {
-                // A signal that has no variable for this row accepts the other signal's value.
-                let has_no_say = |member: &Self| own_variable(member.signal, row).is_none();
-                has_no_say(self) || has_no_say(other) || self.value(row, own) == other.value(row, others)
-            }
+            let is_unset = self.get(row).is_none() && other.get(row).is_none();
+            // A signal that has no variable for this row accepts the other signal's value.
+            let has_no_say = |member: &Self| own_variable(member.signal, row).is_none();
+            is_unset || has_no_say(self) || has_no_say(other) || self.value(row) == other.value(row)
         })
     }
 
     /// Returns the given value, or else the default of the row for this signal. Returns `None` if there is no value and
     /// the default cannot be compared, as for endpoints and headers.
-    fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Checked<Value>> {
+    fn value(&self, row: &SettingRow) -> Option<Checked<Value>> {
         let default = || row.kind.get(&with_defaults("", String::new(), None, &[self.signal])).map(Ok);
-        value.map(|value| value.value.clone()).or_else(default)
+        self.get(row).map(|value| value.value.clone()).or_else(default)
     }
 }
 

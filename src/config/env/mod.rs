@@ -257,10 +257,8 @@ fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
 
 /// Sets the sampler of every provider for which neither code nor a file has set a sampler.
 fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
-    let mut open: Vec<_> = [&mut config.main, &mut config.application]
-        .into_iter()
-        .filter(|provider| provider.sampler_source == SettingSource::Default)
-        .collect();
+    let providers = [&mut config.main, &mut config.application].into_iter();
+    let mut open: Vec<_> = providers.filter(|it| it.sampler_source == SettingSource::Default).collect();
     // If code or a file has set all samplers, the variable is not read, so mistakes in it are not reported.
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else { return };
     let source = SettingSource::Environment(OTEL_TRACES_SAMPLER.to_owned());

@@ -85,7 +85,7 @@ impl Found<'_> {
                 return;
             }
             let (key, node) = (path[1..].join("."), &field.node);
-            let set = set_attribute(&mut self.config.main, &key, node, &self.report, ATTRIBUTE_ADVICE);
+            let set = self.report.set_attribute(&mut self.config.main, &key, node, ATTRIBUTE_ADVICE);
             self.check(set, &path, node);
         }
     }
@@ -98,37 +98,62 @@ impl Found<'_> {
     }
 }
 
-/// Sets an attribute of the resource.
-pub(super) fn set_attribute(
-    settings: &mut ProviderSettings,
-    key: &str,
-    node: &Node,
-    report: &Report<'_>,
-    advice: Advice,
-) -> Checked {
-    let (source, resolver) = (report.source(node.at), report.resolver);
-    Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
-    if let Some(first) = settings.resource_source(key).location() {
-        return Err(Fault::duplicate_key(first.line));
-    }
-    settings.attribute_nodes.insert(key.to_owned(), node.clone());
-    match &node.value {
-        Tree::List(nodes) => {
-            let items = nodes.iter().map(|item| Item::read(item, node, resolver, advice));
-            let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
-            let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
-            settings.set_resource(key, Value::Array(&values), None, source);
+impl Report<'_> {
+    /// Sets an attribute of the resource.
+    pub(super) fn set_attribute(
+        &self,
+        to: &mut ProviderSettings,
+        key: &str,
+        node: &Node,
+        advice: Advice,
+    ) -> Checked {
+        let (source, resolver) = (self.source(node.at), self.resolver);
+        Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
+        if let Some(first) = to.resource_source(key).location() {
+            return Err(Fault::duplicate_key(first.line));
         }
-        _ => {
-            let item = Item::read(node, node, resolver, advice)?;
-            let written = match &item {
-                Item::Text(text) if text.is_secret => Some(text.written),
-                _ => None,
-            };
-            settings.set_resource(key, item.value(), written, source);
+        to.attribute_nodes.insert(key.to_owned(), node.clone());
+        match &node.value {
+            Tree::List(nodes) => {
+                let items = nodes.iter().map(|item| Item::read(item, node, resolver, advice));
+                let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
+                let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
+                to.set_resource(key, Value::Array(&values), None, source);
+            }
+            _ => {
+                let item = Item::read(node, node, resolver, advice)?;
+                let written = match &item {
+                    Item::Text(text) if text.is_secret => Some(text.written),
+                    _ => None,
+                };
+                to.set_resource(key, item.value(), written, source);
+            }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Sets the service name, unless it is empty. Returns the text of a warning, if any.
+    fn set_service_name(&self, to: &mut ProviderSettings, node: &Node) -> Checked<Option<String>> {
+        let name = value::loose_text(node, self.resolver, NAME_ADVICE)?;
+        if name.text.trim().is_empty() {
+            return Ok(Some("is empty, so the default name is used".to_owned()));
+        }
+        let written = name.is_secret.then_some(name.written);
+        let shown = Node { at: node.at, value: Tree::Text(name.written.to_owned()) };
+        to.attribute_nodes.insert(SERVICE_NAME.to_owned(), shown);
+        to.set_resource(SERVICE_NAME, Value::Str(&name.text), written, self.source(node.at));
+        Ok(None)
+    }
+
+    /// Sets the percentage of traces. Returns the text of a warning, if any.
+    fn set_sampling(&self, to: &mut ProviderSettings, node: &Node) -> Checked<Option<String>> {
+        let given = value::percent(node, self.resolver)?;
+        let percent = given.clamp(0.0, 100.0);
+        // The same division as in Tracetest, so that both programs record the same traces.
+        to.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), self.source(node.at));
+        let kept = if given > percent { "all traces are" } else { "no trace is" };
+        Ok((given != percent).then(|| format!("{given} is not 0 to 100 percent: {kept} kept")))
+    }
 }
 
 /// Reads the service name (key `name`) and the percentage of traces (key `sampling`) from the fields of a section, or
@@ -142,39 +167,16 @@ pub(super) fn read_provider(
 ) {
     for (key, advice) in [(name, NAME_ADVICE), (sampling, value::PERCENT_ADVICE)] {
         let Some(Field { node, .. }) = given(fields, key) else { continue };
-        let set = if key == name { set_service_name } else { set_sampling };
+        let set = if key == name { Report::set_service_name } else { Report::set_sampling };
         let table = section.map_or(vec![TELEMETRY], Section::path);
         let path = dotted(&[&table[..], &[key]].concat());
-        match (set(settings, node, report), section) {
+        match (set(report, settings, node), section) {
             (Ok(None), _) => {}
             (Ok(Some(odd)), _) => report.warning(node.at, path, Fault::new(odd, advice)),
             (Err(fault), Some(_)) => report.error(section, node.at, path, fault),
             (Err(fault), None) => report.lone_error(node.at, path, fault),
         }
     }
-}
-
-/// Sets the service name, unless it is empty. Returns the text of a warning, if any.
-fn set_service_name(to: &mut ProviderSettings, node: &Node, report: &Report<'_>) -> Checked<Option<String>> {
-    let name = value::loose_text(node, report.resolver, NAME_ADVICE)?;
-    if name.text.trim().is_empty() {
-        return Ok(Some("is empty, so the default name is used".to_owned()));
-    }
-    let written = name.is_secret.then_some(name.written);
-    let shown = Node { at: node.at, value: Tree::Text(name.written.to_owned()) };
-    to.attribute_nodes.insert(SERVICE_NAME.to_owned(), shown);
-    to.set_resource(SERVICE_NAME, Value::Str(&name.text), written, report.source(node.at));
-    Ok(None)
-}
-
-/// Sets the percentage of traces. Returns the text of a warning, if any.
-fn set_sampling(to: &mut ProviderSettings, node: &Node, report: &Report<'_>) -> Checked<Option<String>> {
-    let given = value::percent(node, report.resolver)?;
-    let percent = given.clamp(0.0, 100.0);
-    // The same division as in Tracetest, so that both programs record the same traces.
-    to.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), report.source(node.at));
-    let kept = if given > percent { "all traces are" } else { "no trace is" };
-    Ok((given != percent).then(|| format!("{given} is not 0 to 100 percent: {kept} kept")))
 }
 
 /// Returns the field of this name, unless it is null.

@@ -166,8 +166,7 @@ impl Found<'_> {
 
     /// Reports exporters that are described but not selected, because the selection is easily forgotten.
     fn report_idle(&mut self, described: &[Field], choices: &[Choice<'_>]) {
-        let is_idle =
-            |field: &&Field| !choices.iter().any(|choice| is_alike(&field.name, &choice.exporter.text));
+        let is_idle = |field: &&Field| !choices.iter().any(|it| is_alike(&field.name, &it.exporter.text));
         for field in described.iter().filter(is_idle) {
             let path = dotted(&[&EXPORTERS[..], &[&field.name]].concat());
             let what = "not started: server.telemetry does not choose it";
@@ -207,7 +206,7 @@ const REPLACED: [(&[&str], &str); 2] =
 /// value, such as `TRACETEST_SERVER_TELEMETRY_EXPORTER`. Reports variables for which the file has no key.
 pub(super) fn apply_overrides(root: &mut Node, variables: &Variables, report: &mut Report<'_>) {
     let mut used = HashSet::new();
-    replace(root, PREFIX, variables, report, &mut used);
+    report.replace(root, PREFIX, variables, &mut used);
     for (path, prefix) in REPLACED {
         let is_unused =
             |name: &&str| root.at(path).is_some() && name.starts_with(prefix) && !used.contains(*name);
@@ -218,37 +217,34 @@ pub(super) fn apply_overrides(root: &mut Node, variables: &Variables, report: &m
     }
 }
 
-fn replace(
-    node: &mut Node,
-    name: &str,
-    variables: &Variables,
-    report: &mut Report<'_>,
-    used: &mut HashSet<String>,
-) {
-    match &mut node.value {
-        Tree::Table(fields) => {
-            // Skips tables for which no variable exists, because a document may have many long names.
-            if !variables.names().any(|known| known.starts_with(name)) {
-                return;
-            }
-            for field in fields {
-                // Names of shell variables consist of these characters only.
-                let part = field.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_ascii_uppercase();
-                replace(&mut field.node, &format!("{name}_{part}"), variables, report, used);
-            }
-        }
-        Tree::List(_) => {}
-        value if REPLACED.iter().any(|(_, prefix)| name.starts_with(prefix)) => {
-            let Some(given) = variables.get(name) else { return };
-            used.insert(name.to_owned());
-            match given {
-                Ok(text) => {
-                    *value = Tree::Text(text.to_owned());
-                    report.replaced.insert(node.at, name.to_owned());
+impl Report<'_> {
+    fn replace(&mut self, node: &mut Node, name: &str, variables: &Variables, used: &mut HashSet<String>) {
+        match &mut node.value {
+            Tree::Table(fields) => {
+                // Skips tables for which no variable exists, because a document may have many long names.
+                if !variables.names().any(|known| known.starts_with(name)) {
+                    return;
                 }
-                Err(not_utf8) => report.ignore(name, not_utf8),
+                for field in fields {
+                    // Names of shell variables consist of these characters only.
+                    let part =
+                        field.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_ascii_uppercase();
+                    self.replace(&mut field.node, &format!("{name}_{part}"), variables, used);
+                }
             }
+            Tree::List(_) => {}
+            value if REPLACED.iter().any(|(_, prefix)| name.starts_with(prefix)) => {
+                let Some(given) = variables.get(name) else { return };
+                used.insert(name.to_owned());
+                match given {
+                    Ok(text) => {
+                        *value = Tree::Text(text.to_owned());
+                        self.replaced.insert(node.at, name.to_owned());
+                    }
+                    Err(not_utf8) => self.ignore(name, not_utf8),
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }

@@ -145,13 +145,11 @@ pub(crate) fn count(node: &Node) -> Checked<u64> {
 }
 
 fn whole(number: &Integer) -> Checked<u64> {
-    u64::try_from(number.value).map_err(|_| {
-        let fault = match number.value < 0 {
-            true => Fault::new("is negative", "write a positive number"),
-            false => Fault::new("is too large", "write a smaller number"),
-        };
-        fault.of(shortened(&number.written))
-    })
+    let (what, fix) = match number.value < 0 {
+        true => ("is negative", "write a positive number"),
+        false => ("is too large", "write a smaller number"),
+    };
+    u64::try_from(number.value).map_err(|_| Fault::new(what, fix).of(shortened(&number.written)))
 }
 
 /// The size limit of the configuration and of each file that it names.

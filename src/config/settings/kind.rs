@@ -155,15 +155,11 @@ pub(crate) enum SettingValue {
 impl SettingValue {
     /// Reads the file that the value names, unless it has been read.
     pub(crate) fn load(self) -> Checked<Self> {
-        match self {
-            Self::File { path, pem: None } => {
-                let read = value::read_bounded(Path::new(&path));
-                let pem = read.map_err(|cause| value::unreadable(&path, &path, &cause))?;
-                let pem = Pem::of_file(pem, Resolver::new("").absolute(&path));
-                Ok(Self::File { path, pem: Some(pem) })
-            }
-            value => Ok(value),
-        }
+        let Self::File { path, pem: None } = self else { return Ok(self) };
+        let read = value::read_bounded(Path::new(&path));
+        let pem = read.map_err(|cause| value::unreadable(&path, &path, &cause))?;
+        let pem = Pem::of_file(pem, Resolver::new("").absolute(&path));
+        Ok(Self::File { path, pem: Some(pem) })
     }
 }
 

@@ -387,10 +387,7 @@ impl<'e> Remarks<'e> {
     /// Notes the use of the other transport's default port: 4317 and 4318 are easily confused.
     fn port(&mut self, endpoint: &Endpoint) {
         let own = self.exporter.connection.transport;
-        let (name, other) = match own.is_http() {
-            true => ("HTTP", Transport::Grpc),
-            false => ("gRPC", Transport::Http),
-        };
+        let (name, other) = if own.is_http() { ("HTTP", Transport::Grpc) } else { ("gRPC", Transport::Http) };
         let (_, port) = endpoint.host_and_port();
         if port == other.default_port() {
             let (usual, other) = (own.default_port(), other.name());

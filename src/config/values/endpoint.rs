@@ -288,8 +288,7 @@ fn check_host(host: &str) -> Checked {
     let name = host.strip_suffix('.').unwrap_or(host);
     Fault::unless(is_host_name(name), "has an invalid host", EXAMPLE)?;
     // URL parsers treat a host whose last label is a number as an IPv4 address, so it must be a valid one.
-    let ends_in_number =
-        name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
+    let ends_in_number = name.rsplit('.').next().is_some_and(|it| it.bytes().all(|b| b.is_ascii_digit()));
     let is_valid = !ends_in_number || name.parse::<Ipv4Addr>().is_ok();
     Fault::unless(is_valid, "has an invalid IPv4 address", "write it like \"http://127.0.0.1:4318\"")
 }

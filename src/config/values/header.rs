@@ -169,12 +169,11 @@ fn is_like_a_word(word: &str) -> bool {
     const MAX_WORD_LENGTH: usize = 20;
     const MAX_HUMPS: usize = 3;
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+    let (is_lower, is_upper) = (u8::is_ascii_lowercase, u8::is_ascii_uppercase);
+    let is_hump = |pair: &[u8]| is_lower(&pair[0]) && is_upper(&pair[1]);
     let humps = letters.as_bytes().windows(2).filter(|pair| is_hump(pair)).count();
     // In a name, a capital letter begins a word, or all letters are capitals.
-    let is_mixed = |run: &[u8]| {
-        run[0].is_ascii_uppercase() && run[1].is_ascii_uppercase() && run[2].is_ascii_lowercase()
-    };
+    let is_mixed = |run: &[u8]| is_upper(&run[0]) && is_upper(&run[1]) && is_lower(&run[2]);
     let is_mixed = letters.len() > 4 && letters.as_bytes().windows(3).any(is_mixed);
     word.len() <= MAX_WORD_LENGTH
         && word.len() - letters.len() <= 4

@@ -53,12 +53,9 @@ pub(crate) fn proxy_for(
     let under_cgi = variable("REQUEST_METHOD").is_some();
     let names = if is_https { HTTPS_PROXIES } else { HTTP_PROXIES };
     // On Windows, names of variables are not case-sensitive.
-    let is_of_request = |name: &str| {
-        let name = if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() };
-        under_cgi && name == "HTTP_PROXY"
-    };
+    let is_http_proxy = |name: &str| name == "HTTP_PROXY" || cfg!(windows) && name == "http_proxy";
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    let mut usable = names.into_iter().filter(|name| !is_of_request(name));
+    let mut usable = names.into_iter().filter(|name| !(under_cgi && is_http_proxy(name)));
     let found = usable.find_map(|name| Some((name, set(name)?)))?;
     let exceptions = set("no_proxy").or_else(|| set("NO_PROXY")).unwrap_or_default();
     (!is_excepted(&exceptions, host, port)).then_some(found)

@@ -96,10 +96,8 @@ impl HttpSpec {
         let shared = Arc::new(Mutex::new(Timeline::default()));
         let mut http = self.open(Driver::OwnThread, Some(Arc::clone(&shared)));
         let left = deadline.saturating_duration_since(Instant::now());
-        let answer = match left.is_zero() {
-            true => Err(Error::Timeout(ureq::Timeout::Global)),
-            false => http.post(&Payload { signal, body: &[] }, left),
-        };
+        let (payload, timed_out) = (Payload { signal, body: &[] }, Error::Timeout(ureq::Timeout::Global));
+        let answer = if left.is_zero() { Err(timed_out) } else { http.post(&payload, left) };
         let result = answer.map_err(|error| failure(error, &self.secrets)).and_then(|answer| {
             match self.refusing_proxy(&answer) {
                 Some(proxy) => Err(proxy.refusal(answer.status()).into_probe()),

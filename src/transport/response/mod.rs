@@ -184,10 +184,8 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
     }
     // The content type may be a guess of the server's HTTP library, so a body that begins like a protobuf response is
     // read. If the body is text, it can only parse as unknown fields, never as a count.
-    match extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) {
-        true => read().map_err(|_| Oddity::Foreign),
-        false => Err(Oddity::Foreign),
-    }
+    let is_likely = extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS);
+    is_likely.then(read).and_then(Result::ok).ok_or(Oddity::Foreign)
 }
 
 /// The message for [`Oddity::TooLong`].

@@ -7,7 +7,7 @@ use crate::config::node::{Integer, Node, Tree};
 use crate::config::provider::{
     AttributeCondition, ComposableSampler, ParentOrigin, SERVICE_NAME, Sampler, SamplerKind, SamplingRule,
 };
-use crate::config::read::program::{number, set_attribute};
+use crate::config::read::program::number;
 use crate::config::read::value;
 use crate::config::settings::general::{DETECT, GeneralKind, PROPAGATORS};
 use crate::config::text::words;
@@ -103,7 +103,7 @@ impl Reader<'_> {
             let what = format!("found {}, but the type is string", value.node.kind());
             self.warn(&value, what, "quote it, or write its type");
         }
-        let set = set_attribute(&mut self.config.main, &name, &node, &self.report, ATTRIBUTE);
+        let set = self.report.set_attribute(&mut self.config.main, &name, &node, ATTRIBUTE);
         self.take(&value, set)
     }
 

@@ -101,19 +101,15 @@ impl Member {
     /// Returns whether two members can share an exporter: they have different signals and equal settings. A setting
     /// that neither member has counts as equal, even if the defaults of the signals differ.
     fn agrees_with(&self, other: &Self) -> bool {
-        let agrees = |row: &'static SettingRow| match (self.get(row), other.get(row)) {
-            (None, None) => true,
-            (own, others) => {
-                // A member whose signal does not use the setting accepts any value of the other member.
-                let is_silent = |it: &Self| it.get(row).is_none() && !it.has_default(row);
-                let value = |it: &Self, value: Option<&SettingValue>| {
-                    value.cloned().or_else(|| row.kind.get(&with_defaults("", "", None, &[it.signal])))
-                };
-                is_silent(self) || is_silent(other) || value(self, own) == value(other, others)
-            }
+        let agrees = |row: &'static SettingRow| {
+            let is_unset = self.get(row).is_none() && other.get(row).is_none();
+            // A member whose signal does not use the setting accepts any value of the other member.
+            let is_silent = |it: &Self| it.get(row).is_none() && !it.has_default(row);
+            let default = |it: &Self| row.kind.get(&with_defaults("", "", None, &[it.signal]));
+            let value = |it: &Self| it.get(row).cloned().or_else(|| default(it));
+            is_unset || is_silent(self) || is_silent(other) || value(self) == value(other)
         };
-        let files =
-            |it: &Self| it.header_sources.iter().map(|source| source.written.clone()).collect::<Vec<_>>();
+        let files = |it: &Self| it.header_sources.iter().map(|it| it.written.clone()).collect::<Vec<_>>();
         self.signal != other.signal && files(self) == files(other) && rows().all(agrees)
     }
 
@@ -349,8 +345,7 @@ impl Reader<'_> {
         match (shortened, written.as_deref().map(base)) {
             (Some(short), None) => put(short, None, PathRule::Base, source),
             (Some(short), Some(Some(shown))) => put(short, Some(shown), PathRule::Base, source),
-            _ if is_http => put(text, written, PathRule::Verbatim, source),
-            _ => put(text, written, PathRule::Base, source),
+            _ => put(text, written, if is_http { PathRule::Verbatim } else { PathRule::Base }, source),
         }
     }
 
