@@ -391,8 +391,7 @@ impl Config {
             let keys = ["application.service-name", "application.resource", "application.sampler"];
             settings.extend(self.application.effective(keys));
         }
-        let setting =
-            |row: &'static GeneralRow| Setting::new(row.key, &row.kind.show(self), self.source(row));
+        let setting = |it: &'static GeneralRow| Setting::new(it.key, &it.kind.show(self), self.source(it));
         settings.extend(settings::general::rows().map(setting));
         let view = |view: &View| Setting::new("view", view.shown_pattern(), view.source.clone());
         settings.extend(self.main.views.iter().chain(&self.application.views).map(view));
@@ -426,10 +425,8 @@ impl Config {
 
     /// Returns the settings that the exporter shares with all others of its provider.
     pub(crate) fn provider(&self, exporter: &Exporter) -> &ProviderSettings {
-        match exporter.provider() {
-            Some(ProviderName::Application) => &self.application,
-            Some(ProviderName::Internal) | None => &self.main,
-        }
+        let is_applications = exporter.provider() == Some(ProviderName::Application);
+        if is_applications { &self.application } else { &self.main }
     }
 
     /// Applies every rule to the values of all origins, before anything is started.

@@ -135,9 +135,8 @@ fn has_credential(text: &str) -> bool {
     let beginning = text.chars().take(MAX_SHOWN).collect::<String>().to_ascii_lowercase();
     CREDENTIALS.split(' ').any(|word| {
         let mut rests = beginning.split(word).skip(1);
-        rests.any(|rest| {
-            rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(['=', ':', ' '])
-        })
+        let is_letter = |c: char| c.is_ascii_alphanumeric();
+        rests.any(|rest| rest.trim_start_matches(is_letter).starts_with(['=', ':', ' ']))
     })
 }
 

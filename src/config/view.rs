@@ -238,10 +238,9 @@ pub(crate) fn check_bounds(bounds: &[f64]) -> Result<(), String> {
     if let Some(bound) = bounds.iter().find(|bound| !bound.is_finite()) {
         return Err(format!("a bound must be a finite number, not {bound}"));
     }
-    match bounds.windows(2).find(|pair| pair[0] >= pair[1]) {
-        Some(pair) => Err(format!("bounds must rise: {} is followed by {}", pair[0], pair[1])),
-        None => Ok(()),
-    }
+    let falling = bounds.windows(2).find(|pair| pair[0] >= pair[1]);
+    let what = falling.map(|pair| format!("bounds must rise: {} is followed by {}", pair[0], pair[1]));
+    what.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

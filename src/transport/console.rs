@@ -32,15 +32,11 @@ impl Console {
         let written =
             to.write_all(end_of_torn).and_then(|()| to.write_all(&self.line)).and_then(|()| to.flush());
         self.is_torn = written.is_err();
-        match written {
-            Ok(()) => Verdict::Accepted,
-            Err(error) => {
-                let reason = format!("write to stdout: {}", lower_first(&error.to_string()));
-                match self.is_patient {
-                    true => Verdict::TryLater { after: None, reason },
-                    false => Verdict::Refused { reason },
-                }
-            }
+        let Err(error) = written else { return Verdict::Accepted };
+        let reason = format!("write to stdout: {}", lower_first(&error.to_string()));
+        match self.is_patient {
+            true => Verdict::TryLater { after: None, reason },
+            false => Verdict::Refused { reason },
         }
     }
 }

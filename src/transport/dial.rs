@@ -384,16 +384,21 @@ impl Interrupter {
 
     /// Ends this attempt and all later ones.
     pub(super) fn interrupt_for_good(&self) {
-        let mut state = lock(&self.state);
-        state.is_interrupted_for_good = true;
-        state.end_attempt();
+        self.end(|state| state.is_interrupted_for_good = true);
     }
 
     /// Ends this attempt and later ones, until [`forget_cut`](Self::forget_cut).
     pub(super) fn cut(&self) {
+        self.end(|state| state.is_cut = true);
+    }
+
+    fn end(&self, mark: fn(&mut State)) {
         let mut state = lock(&self.state);
-        state.is_cut = true;
-        state.end_attempt();
+        mark(&mut state);
+        if let Some(race) = state.race.upgrade() {
+            race.put(Err(ErrorKind::TimedOut.into()));
+        }
+        state.shut_down();
     }
 
     /// Shuts the idle connection down if the host has several addresses. The next attempt then uses another address.
@@ -408,13 +413,6 @@ impl Interrupter {
 impl State {
     fn is_broken(&self) -> bool {
         self.is_interrupted_for_good || self.is_cut
-    }
-
-    fn end_attempt(&self) {
-        if let Some(race) = self.race.upgrade() {
-            race.put(Err(ErrorKind::TimedOut.into()));
-        }
-        self.shut_down();
     }
 
     fn shut_down(&self) {

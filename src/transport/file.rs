@@ -162,15 +162,10 @@ impl Transport for FileTransport {
         if self.is_over.load(Ordering::SeqCst) || Instant::now() >= deadline {
             return Verdict::TryLater { after: None, reason: format!("write to {path}: no time left") };
         }
-        let verdict = match self.append(SystemTime::now()) {
-            Ok(()) => Verdict::Accepted,
-            Err(error) => {
-                let reason = format!("write to {path}: {}", lower_first(&error.to_string()));
-                Verdict::Unreachable { reason }
-            }
-        };
+        let written = self.append(SystemTime::now());
         shrink(&mut self.line);
-        verdict
+        let Err(error) = written else { return Verdict::Accepted };
+        Verdict::Unreachable { reason: format!("write to {path}: {}", lower_first(&error.to_string())) }
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {

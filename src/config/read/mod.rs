@@ -211,8 +211,7 @@ impl Format {
         let mut names = FIRST_NAMES.iter().chain(&["file_format"]);
         // A text may be valid in the other format by accident. That format was meant only if the text has a section or
         // key that we know.
-        let mut has_sections =
-            |root: &Node| is_of_collector(root) || names.any(|name| root.get(name).is_some());
+        let mut has_sections = |it: &Node| is_of_collector(it) || names.any(|name| it.get(name).is_some());
         self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
     }
 

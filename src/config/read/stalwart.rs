@@ -178,9 +178,8 @@ impl SectionReader<'_, '_, '_> {
 
     /// Returns whether `level = "disable"` contradicts an enabled log exporter. If so, it warns.
     fn is_silenced(&mut self, exporter: &Exporter) -> bool {
-        let Some(level) = self.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
-            return false;
-        };
+        let level = self.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE);
+        let Some(level) = level else { return false };
         let path = self.key(LEVEL.key);
         let fault = Fault::new("no logs are sent", "write a level, or enable.log-exporter = false");
         self.report.warning(level.node.at, path, fault);

@@ -230,8 +230,7 @@ impl<'d> Statement<'d> {
             ScalarKind::String => Tree::Text(text.into_owned()),
             ScalarKind::Boolean(value) => Tree::Bool(value),
             ScalarKind::Float => {
-                let value = text.parse().unwrap_or(f64::NAN);
-                Tree::Float { written: text.into_owned(), value }
+                Tree::Float { value: text.parse().unwrap_or(f64::NAN), written: text.into() }
             }
             ScalarKind::Integer(radix) => {
                 let end = if text.starts_with('-') { i128::MIN } else { i128::MAX };

@@ -234,10 +234,7 @@ impl Builder<'_> {
     }
 
     fn put(&mut self, Part { node, weight }: Part) {
-        let Some(frame) = self.frames.last_mut() else {
-            self.root = Some(node);
-            return;
-        };
+        let Some(frame) = self.frames.last_mut() else { return self.root = Some(node) };
         frame.weight.put_in(weight);
         match &mut frame.contents {
             Contents::List(nodes) => nodes.push(node),

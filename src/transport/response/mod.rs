@@ -125,9 +125,7 @@ fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
 
 /// Makes a server's text safe for a log line: shortens it, and replaces control characters, which terminals obey.
 pub(super) fn printable(text: &str) -> String {
-    let mut line = String::with_capacity(text.len().min(MAX_MESSAGE_CHARS));
-    line.extend(text.chars().take(MAX_MESSAGE_CHARS).map(|c| if c.is_control() { ' ' } else { c }));
-    line
+    text.chars().take(MAX_MESSAGE_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Why the body of a successful response cannot be read as an export response.

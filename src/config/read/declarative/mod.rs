@@ -118,8 +118,7 @@ struct Part<'t> {
 impl<'t> Part<'t> {
     /// Returns the value of a key, which may be null.
     fn get(&self, name: &str) -> Option<Self> {
-        let field = self.node.get(name)?;
-        Some(Self { node: &field.node, path: self.below(name) })
+        self.node.get(name).map(|field| Self { node: &field.node, path: self.below(name) })
     }
 
     /// Returns the value of a key, unless it is null.

@@ -281,9 +281,7 @@ fn keys_of_sampler(name: &str) -> &'static [&'static str] {
 /// Converts a value, or each element of an array, to a type. Returns `None` if a value cannot be converted.
 fn coerced(node: &Node, kind: &str) -> Option<Node> {
     let value = match (&node.value, kind) {
-        (Tree::List(items), _) => {
-            Tree::List(items.iter().map(|it| coerced(it, kind)).collect::<Option<_>>()?)
-        }
+        (Tree::List(list), _) => Tree::List(list.iter().map(|it| coerced(it, kind)).collect::<Option<_>>()?),
         (Tree::Text(_) | Tree::Inserted { .. }, "string")
         | (Tree::Bool(_), "bool")
         | (Tree::Integer(_), "int")

@@ -427,8 +427,7 @@ impl Reader<'_> {
         let names: Vec<&str> = groups.iter().map(|group| group[0].name).collect();
         for group in groups {
             let (first, signals) = (&group[0], group.iter().map(|member| member.signal).collect::<Vec<_>>());
-            let is_shared =
-                names.iter().filter(|name| **name == first.name).count() > 1 && signals.len() == 1;
+            let is_shared = names.iter().filter(|it| **it == first.name).count() > 1 && signals.len() == 1;
             let name =
                 if is_shared { format!("{}.{}", first.name, signals[0].name()) } else { first.name.into() };
             let is_taken = |name: &str| self.config.exporters.iter().any(|other| other.name() == name);
