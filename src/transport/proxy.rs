@@ -31,11 +31,8 @@ impl Proxy {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, SetupError> {
         let destination = host_and_port(url).filter(|_| setting == Setting::FromEnvironment);
-        let Some((name, address)) =
-            destination.and_then(|to| proxy_for(url.starts_with("https:"), to, variable))
-        else {
-            return Ok(None);
-        };
+        let found = destination.and_then(|to| proxy_for(url.starts_with("https:"), to, variable));
+        let Some((name, address)) = found else { return Ok(None) };
         let speaks_http =
             |proxy: &ureq::Proxy| matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https);
         let proxy = ureq::Proxy::new(&address).ok().filter(speaks_http).ok_or_else(|| {

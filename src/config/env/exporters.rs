@@ -239,10 +239,8 @@ pub(super) fn apply(values: EnvValues, exporter: &mut Exporter, reader: &mut Rea
 
 /// Warns if the endpoint of one signal has no path: no path is appended to it, and few collectors listen at `/`.
 fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
-    let (http, SettingSource::Environment(variable)) = (&exporter.connection, exporter.source(&ENDPOINT))
-    else {
-        return;
-    };
+    let SettingSource::Environment(variable) = exporter.source(&ENDPOINT) else { return };
+    let http = &exporter.connection;
     let is_verbatim = http.transport.is_http() && http.path_rule == PathRule::Verbatim;
     let has_no_path = http.parsed().is_ok_and(|it| it.path.is_empty() && it.socket.is_none());
     // A trailing slash shows that `/` is intended.

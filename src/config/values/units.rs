@@ -134,6 +134,8 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
     const EXAMPLE: &str = "write a whole number and KiB, MiB or GiB, like \"16 MiB\"";
     let (number, unit) = split_number(text.trim());
     Fault::unless(!number.is_empty(), "is not a size", EXAMPLE)?;
+    let fix = "write a whole number of a smaller unit, like \"1536 KiB\"";
+    Fault::unless(!unit.starts_with(['.', ',']), "is a fraction", fix)?;
     let unit = unit.to_ascii_lowercase();
     let bytes_per_unit: u64 = match unit.as_str() {
         "" | "b" => 1,
@@ -143,10 +145,6 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
         "k" | "kb" => return Fault::err("may mean 1000 or 1024", "write KiB for 1024 bytes"),
         "m" | "mb" => return Fault::err("may mean 1000² or 1024²", "write MiB for 1024² bytes"),
         "g" | "gb" => return Fault::err("may mean 1000³ or 1024³", "write GiB for 1024³ bytes"),
-        _ if unit.starts_with(['.', ',']) => {
-            let fix = "write a whole number of a smaller unit, like \"1536 KiB\"";
-            return Fault::err("is a fraction", fix);
-        }
         _ => return Fault::err("has an unknown unit", EXAMPLE),
     };
     let bytes = number.parse::<u64>().ok().and_then(|count| count.checked_mul(bytes_per_unit));

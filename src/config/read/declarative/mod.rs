@@ -327,6 +327,7 @@ impl Reader<'_> {
     /// Checks the version. A later minor version is read, with a warning.
     fn has_known_format(&mut self, root: &Part<'_>) -> bool {
         const EXAMPLE: &str = "write file_format: \"1.0\"";
+        const NEWER: &str = "is newer than standpipe, which knows 1.0 to 1.2";
         let Some(part) = root.given(FILE_FORMAT) else {
             let what = "missing, so this is not OpenTelemetry's declarative configuration";
             self.fail(root, FILE_FORMAT.to_owned(), Fault::new(what, EXAMPLE));
@@ -338,10 +339,7 @@ impl Reader<'_> {
             None => self.error(&part, "is not a version that standpipe reads", EXAMPLE),
             Some(0..=2u32) if part.node.as_text().is_some() => {}
             Some(0..=2) => self.warn(&part, "is a number, which other SDKs refuse", "write it in quotes"),
-            Some(_) => {
-                let what = "is newer than standpipe, which knows 1.0 to 1.2";
-                self.warn(&part, what, "remove keys that are reported as unknown");
-            }
+            Some(_) => self.warn(&part, NEWER, "remove keys that are reported as unknown"),
         }
         minor.is_some()
     }
