@@ -111,7 +111,8 @@ impl ExporterSummary {
     /// Returns the setting of this name, such as `throttle_ms`; null if the exporter does not have it.
     ///
     /// ```
-    ///     /// use standpipe::config::SummaryValue;
+    /// use std::time::Duration;
+    /// use standpipe::config::SummaryValue;
     /// use standpipe::{Config, Exporter};
     ///
     /// let exporter = Exporter::http("localhost").timeout(Duration::from_secs(3));

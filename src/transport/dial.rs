@@ -249,8 +249,8 @@ impl<T: Send + 'static> Mailbox<T> {
         Self { messages: Mutex::default(), has_more: Condvar::new() }
     }
 
-    /// Calls a function on a thread of this name, and waits up to `longest` for the result. If the function takes longer,
-    /// `pending` keeps its mailbox, and the next call with this `pending` waits for the same result.
+    /// Calls a function on a thread of this name, and waits up to `longest` for the result. If the function takes
+    /// longer, `pending` keeps its mailbox, and the next call with this `pending` waits for the same result.
     pub(super) fn call(
         pending: &mut Option<Arc<Self>>,
         longest: Duration,
@@ -392,6 +392,7 @@ impl Interrupter {
         self.end(|state| state.is_cut = true);
     }
 
+    /// Marks the state, then ends the attempt: wakes a wait for results, and shuts the connection down.
     fn end(&self, mark: fn(&mut State)) {
         let mut state = lock(&self.state);
         mark(&mut state);
