@@ -251,15 +251,14 @@ impl NetworkError {
     fn verdict_with(&self, reason: String) -> Verdict {
         use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
         // `NotFound` means that the path of a Unix socket does not exist.
-        const UNREACHABLE: [ErrorKind; 4] =
-            [ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound];
+        const ABSENT: [ErrorKind; 4] = [ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound];
         match self {
             Self::AtProxy { error, .. } => error.verdict_with(reason),
             Self::ProxyStatus { advice: Some(_), .. } => Verdict::ProxyRefused { reason },
             // A retry would fail for the same reason.
             Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
             Self::HostNotFound(_) => Verdict::Unreachable { reason },
-            Self::Io(error) if UNREACHABLE.contains(&error.kind()) => Verdict::Unreachable { reason },
+            Self::Io(error) if ABSENT.contains(&error.kind()) => Verdict::Unreachable { reason },
             Self::TimedOut | Self::Io(_) | Self::Tls(_) | Self::ProxyStatus { .. } => {
                 Verdict::TryLater { after: None, reason }
             }

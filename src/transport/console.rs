@@ -28,9 +28,8 @@ impl Console {
 
     fn print(&mut self, to: &mut impl Write) -> Verdict {
         // Without a line end, this line would be appended to the incomplete one.
-        let end_of_torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
-        let written =
-            to.write_all(end_of_torn).and_then(|()| to.write_all(&self.line)).and_then(|()| to.flush());
+        let start: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        let written = to.write_all(start).and_then(|()| to.write_all(&self.line)).and_then(|()| to.flush());
         self.is_torn = written.is_err();
         let Err(error) = written else { return Verdict::Accepted };
         let reason = format!("write to stdout: {}", lower_first(&error.to_string()));

@@ -111,11 +111,10 @@ impl Secrets {
 
     /// Returns the beginning of a secret at the end of a message, which may have been cut there.
     fn find_cut(&self, lower: &[u8]) -> Option<Range<usize>> {
-        let cut = self
-            .beginnings
-            .iter()
-            .filter_map(|token| (CUT..token.len()).rev().find(|length| lower.ends_with(&token[..*length])));
-        cut.max().map(|length| lower.len() - length..lower.len())
+        let cut =
+            |token: &Vec<u8>| (CUT..token.len()).rev().find(|length| lower.ends_with(&token[..*length]));
+        let longest = self.beginnings.iter().filter_map(cut).max();
+        longest.map(|length| lower.len() - length..lower.len())
     }
 }
 

@@ -191,8 +191,14 @@ fn finish(config: &mut Config, mut reader: Reader<'_>) -> Vec<Diagnostic> {
     reader.diagnostics.into_diagnostics()
 }
 
-const SAMPLERS: &str = "always_on always_off traceidratio \
-     parentbased_always_on parentbased_always_off parentbased_traceidratio";
+const SAMPLERS: [&str; 6] = [
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+];
 /// Samplers that ask a server. They are not supported.
 const REMOTE_SAMPLERS: [&str; 3] = ["jaeger_remote", "parentbased_jaeger_remote", "xray"];
 
@@ -281,10 +287,9 @@ fn sampler(reader: &mut Reader<'_>) -> Option<Sampler> {
         "always_off" => Sampler::always_off(),
         "traceidratio" => Sampler::trace_id_ratio(ratio(reader)),
         _ => {
-            let known: Vec<&str> = SAMPLERS.split(' ').collect();
             let fault = match REMOTE_SAMPLERS.contains(&word.as_str()) {
                 true => Fault::new("is not supported", "write parentbased_traceidratio"),
-                false => Fault::new("is not known", what_to_write(&word, &known)),
+                false => Fault::new("is not known", what_to_write(&word, &SAMPLERS)),
             };
             reader.ignore(OTEL_TRACES_SAMPLER, fault.of(quoted(text)));
             return None;

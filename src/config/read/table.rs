@@ -257,11 +257,10 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         let (_, advice) = self.section.spelling(row);
         let read = match &row.kind {
             Kind::Headers => self.headers(entry, exporter, advice).map(|()| None),
-            _ if is_of_tracetest && row.key == TRANSPORT.key => value::text(entry.node, resolver, advice)
-                .and_then(|text| match text.text == COLLECTOR {
-                    true => Ok(None),
-                    false => Err(text.fault(Fault::new("is not known", advice))),
-                }),
+            _ if is_of_tracetest && row.key == TRANSPORT.key => {
+                let check = |text: &str| Fault::unless(text == COLLECTOR, "is not known", advice);
+                value::text(entry.node, resolver, advice).and_then(|text| text.parse(check)).map(|()| None)
+            }
             // Tracetest is written in Go, where `10` without a unit is an error and not milliseconds.
             Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver, advice)
                 .map(|time| Some(SettingValue::Duration(time))),

@@ -41,7 +41,8 @@ impl Text<'_> {
         fault.of(quoted(self.written))
     }
 
-    fn parse<T>(&self, parse: impl Fn(&str) -> Checked<T>) -> Checked<T> {
+    /// Reads the text. A fault begins with the text, without expanded secrets.
+    pub(super) fn parse<T>(&self, parse: impl Fn(&str) -> Checked<T>) -> Checked<T> {
         parse(&self.text).map_err(|fault| self.fault(fault))
     }
 }

@@ -378,7 +378,8 @@ impl ConnectionSettings {
         let product = self.user_agent.as_ref().map_or(0, String::len);
         let bytes = self.headers.iter().map(length).sum::<usize>() + product + self.endpoint.len();
         let limit = format!("a request can carry {} KiB of them", MAX_HEAD_BYTES >> 10);
-        let what = format!("headers, endpoint and user-agent are {bytes} bytes long together, and {limit}");
+        let names = "headers, endpoint and user-agent";
+        let what = format!("{names} are {bytes} bytes long together, and {limit}");
         Fault::unless(bytes <= MAX_HEAD_BYTES, what, "write shorter ones")
     }
 

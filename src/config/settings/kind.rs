@@ -306,11 +306,11 @@ pub(crate) fn is_no_limit(text: &str) -> bool {
 
 fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Checked {
     let [shown, least, most] = [&value, range.start(), range.end()].map(|&time| units::show_duration(time));
-    let (size, fix) = match value < *range.start() {
-        true => ("short", format!("write {least} to {most}")),
-        false => ("long", format!("write at most {most}")),
+    let (what, fix) = match value < *range.start() {
+        true => ("is too short", format!("write {least} to {most}")),
+        false => ("is too long", format!("write at most {most}")),
     };
-    Fault::unless(range.contains(&value), format!("{shown} is too {size}"), fix)
+    Fault::unless(range.contains(&value), format!("{shown} {what}"), fix)
 }
 
 fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str) -> Checked {

@@ -368,9 +368,11 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
     match kind {
         ErrorKind::RecursionLimitExceeded => return too_deep(),
         ErrorKind::UnexpectedCharacter { character } => return unexpected(*character),
-        ErrorKind::UnclosedFlowCollection { open } => return unclosed(*open, "never closed"),
+        ErrorKind::UnclosedFlowCollection { open } => {
+            return unclosed(*open, format!("{open} is never closed"));
+        }
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            return unclosed(*open, &format!("closed by {close}"));
+            return unclosed(*open, format!("{open} is closed by {close}"));
         }
         _ => {}
     }
@@ -389,8 +391,8 @@ fn unexpected(character: char) -> Fault {
     Fault::new(format!("text cannot begin with {character}"), "quote it")
 }
 
-fn unclosed(open: char, what: &str) -> Fault {
-    Fault::new(format!("{open} is {what}"), if open == '[' { "write ]" } else { "write }" })
+fn unclosed(open: char, what: String) -> Fault {
+    Fault::new(what, if open == '[' { "write ]" } else { "write }" })
 }
 
 /// Returns line and column of the first tab in the indentation of a line, searching from `from_line` on.

@@ -211,7 +211,7 @@ pub(super) struct Substituted {
 /// # Errors
 /// Returns an error if a reference is malformed, a variable is not UTF-8, or the text becomes too long.
 pub(super) fn substitute(written: &str, lookup: Lookup<'_>) -> Result<Substituted, Fault> {
-    let is_content = |c: char| matches!(c, '!'..='|' | '~' | ' ' | '\t');
+    let is_part = |c: char| matches!(c, '!'..='|' | '~' | ' ' | '\t');
     let mut done = Substituted::default();
     for (index, mut rest) in written.split("$$").enumerate() {
         done.text.push_str(if index > 0 { "$" } else { "" });
@@ -219,8 +219,7 @@ pub(super) fn substitute(written: &str, lookup: Lookup<'_>) -> Result<Substitute
             let (before, reference) = rest.split_at(start);
             done.text.push_str(before);
             let content = &reference[2..];
-            let (content, after) =
-                content.split_at(content.find(|c| !is_content(c)).unwrap_or(content.len()));
+            let (content, after) = content.split_at(content.find(|c| !is_part(c)).unwrap_or(content.len()));
             match after.strip_prefix('}').filter(|_| !content.is_empty()) {
                 Some(after) => {
                     done.insert(content, lookup)?;

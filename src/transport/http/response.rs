@@ -63,13 +63,11 @@ fn is_text(content_type: &str) -> bool {
 
 fn redirected(answer: &Response<ureq::Body>, request: &str) -> String {
     let status = status_text(answer.status());
-    let (to, fix) = match header_text(answer, header::LOCATION) {
-        Some(location) => {
-            (format!(" to {}", shown_location(location)), "; set the endpoint to the final URL")
-        }
-        None => (String::new(), ""),
+    let Some(location) = header_text(answer, header::LOCATION).map(shown_location) else {
+        return format!("{request}: {status}: redirects are not followed");
     };
-    format!("{request}: {status}{to}: redirects are not followed{fix}")
+    let what = "redirects are not followed; set the endpoint to the final URL";
+    format!("{request}: {status} to {location}: {what}")
 }
 
 /// Returns the target of a redirect without user info and query, which may contain keys.
