@@ -78,7 +78,6 @@ impl Rates {
 }
 
 /// Measures the rate of the counter regularly. Each worker has a calibrator.
-#[derive(Debug)]
 pub(crate) struct Calibrator {
     /// Time of the next measurement; `u64::MAX` without a reliable counter.
     due: u64,

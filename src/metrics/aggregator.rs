@@ -29,7 +29,6 @@ pub(super) enum AggregationKind {
 }
 
 /// The state of one series.
-#[derive(Debug)]
 pub(super) enum Aggregator {
     IntSum(AtomicI64),
     FloatSum(Striped<NeumaierSum>),
@@ -290,7 +289,6 @@ impl LastValue {
 /// State in several parts, each behind a lock. A caller that finds the first part locked uses another one, so that
 /// callers hardly ever wait for each other. No caller waits for a particular part, because its own thread may hold that
 /// lock: an update may allocate, and an instrumented allocator then makes a measurement.
-#[derive(Debug)]
 pub(super) struct Striped<T: Mergeable> {
     parameters: T::Parameters,
     first: Mutex<T>,

@@ -23,7 +23,6 @@ pub(crate) struct Reader {
 }
 
 /// One result of a collection.
-#[derive(Debug)]
 pub(crate) enum Collected<'a> {
     /// A metric, or a part of one.
     Frame { scope: &'a Arc<Scope>, bytes: &'a [u8], points: u64 },

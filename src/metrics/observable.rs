@@ -119,7 +119,6 @@ pub(super) struct Observable {
 }
 
 /// The series of a stream that were sent before, and the points that its exporter has not accepted yet.
-#[derive(Debug)]
 struct ExportState {
     /// Start of the current period: the creation of the instrument, or an earlier collection.
     since: u64,

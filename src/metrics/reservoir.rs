@@ -23,7 +23,6 @@ use crate::record::{AttributeSet, Exemplar, Number, Period, random};
 const MAX_REMOVED_BYTES: usize = 4096;
 
 /// The exemplars of one series.
-#[derive(Debug)]
 pub(super) struct Reservoir {
     /// A measurement is offered if [`context::offering`] has one of these bits.
     filter: u8,

@@ -15,7 +15,6 @@ use crate::process::lock;
 use crate::record::{AggregationTemporality, AttributeSet, Exemplar, Period, Value};
 
 /// The series of one stream, and their temporality.
-#[derive(Debug)]
 pub(super) struct MetricStorage {
     series: SeriesTable,
     /// Keys of the attributes that are kept; `None` keeps all.
@@ -24,7 +23,6 @@ pub(super) struct MetricStorage {
     since: Mutex<u64>,
 }
 
-#[derive(Debug)]
 enum SeriesTable {
     /// Series that every collection exports, with all measurements since their start. A lookup needs no lock.
     Cumulative(Table),
@@ -37,7 +35,6 @@ enum SeriesTable {
 
 /// A value that a collection has read from a series. The value of a delta series was taken, and is put back unless it
 /// is [confirmed](Self::confirm). Its exemplars are not put back.
-#[derive(Debug)]
 pub(super) struct PendingPoint {
     pub(super) series: Arc<Series>,
     pub(super) period: Period,
@@ -202,11 +199,10 @@ impl MetricStorage {
 }
 
 /// The series to which a handle is bound, one per stream.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct BoundSeries(pub(super) Box<[BoundStream]>);
 
 /// A series to which a handle is bound. Its table does not remove it before this value is dropped.
-#[derive(Debug)]
 pub(super) struct BoundStream {
     pub(super) series: Arc<Series>,
     /// Attributes of the handle that were removed and are not attributes of the series. Exemplars contain them.

@@ -24,7 +24,6 @@ pub(super) type SeriesKind = (AggregationKind, ExemplarFilter);
 
 /// The series of one stream. Nothing is allocated or freed while a lock is held, because an allocator that makes
 /// measurements would deadlock.
-#[derive(Debug)]
 pub(super) struct Table {
     kind: SeriesKind,
     /// Maximum number of series. The overflow series is not counted.
@@ -44,7 +43,6 @@ pub(super) struct Table {
     is_cleared: AtomicBool,
 }
 
-#[derive(Debug)]
 struct Buckets {
     /// The keys of the first series. Most other series have the same keys.
     pattern: Arc<Pattern>,
@@ -102,7 +100,6 @@ impl Buckets {
 
 type Slot = OnceLock<Box<Node>>;
 
-#[derive(Debug)]
 struct Node {
     series: Arc<Series>,
     next: Slot,
@@ -294,7 +291,7 @@ impl Table {
 }
 
 /// Series that were removed from their table.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct RemovedSeries {
     bare: Option<Arc<Series>>,
     overflow: Option<Arc<Series>>,
@@ -388,7 +385,6 @@ impl SeriesRequest {
 }
 
 /// One attribute set and its aggregated measurements.
-#[derive(Debug)]
 pub(super) struct Series {
     pub(super) attributes: AttributeSet,
     pub(super) aggregator: Aggregator,

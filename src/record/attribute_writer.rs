@@ -25,7 +25,7 @@ use super::wire::encoded_len_varint;
 const MAX_SEARCHED: u32 = 32;
 
 /// The bytes of a record, and the state needed to set attributes: the last value of a key wins.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct AttributeWriter {
     pub(super) buffer: Buffer,
     /// Fields of the message that is being written: the open sub-message, or the record.

@@ -16,7 +16,6 @@ const NOT_COPIED: u32 = u32::MAX;
 
 /// Bytes in wire format. The storage is always initialized, so that a write is one bounds check and a copy. It is kept
 /// for the next record.
-#[derive(Debug)]
 pub(crate) struct Buffer {
     storage: Vec<u8>,
     len: usize,

@@ -15,7 +15,6 @@ use super::span::SpanRecord;
 pub(super) const STROKE: usize = 64;
 
 /// The slots of a span, one per flight recorder. Usually there is one.
-#[derive(Debug)]
 pub(super) struct Copies {
     first: OpenSpanSlot,
     others: Vec<OpenSpanSlot>,

@@ -17,7 +17,6 @@ const ERROR: [u8; 2] = [status::code, 2];
 const SAMPLED: u8 = 1;
 
 /// The bytes of an open span, with the fields of its scope and resource.
-#[derive(Debug)]
 pub(crate) struct InterruptedSpan {
     /// Fields of the resource; `None` if the exporter's resource applies.
     pub(crate) resource: Option<Vec<u8>>,

@@ -126,7 +126,7 @@ pub(crate) struct SpanRef {
 }
 
 /// The encoded bytes of a log record, and its state until it is emitted. Reused by [`begin`](LogRecord::begin).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct LogRecord {
     attributes: AttributeWriter,
     has_severity_text: bool,

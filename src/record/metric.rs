@@ -205,7 +205,6 @@ impl FrameLimits {
 }
 
 /// A part of a metric, as [`MetricFramer`] passes it on.
-#[derive(Debug)]
 pub(crate) enum FramedPoints<'a> {
     Frame {
         bytes: &'a [u8],

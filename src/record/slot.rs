@@ -333,7 +333,6 @@ pub(crate) struct OpenSpanBytes {
 }
 
 /// The slot from which the next process reads a span if this process dies before the span ends.
-#[derive(Debug)]
 pub(crate) struct OpenSpanSlot {
     place: OpenSpanPlace,
     current: OpenSpanCopy,
@@ -342,7 +341,6 @@ pub(crate) struct OpenSpanSlot {
     len: u32,
 }
 
-#[derive(Debug)]
 struct OpenSpanCopy {
     bytes: &'static mut [u8; OPEN_SPAN_BYTES],
     /// [`SECOND_COPY`] or 0.
@@ -352,7 +350,6 @@ struct OpenSpanCopy {
 }
 
 /// The position of the slot in memory. The references are valid as long as the owner lives: see [`OpenSpanSlot::new`].
-#[derive(Debug)]
 pub(crate) struct OpenSpanPlace {
     pub(crate) committed: &'static AtomicU32,
     /// As in [`SlotPlace`].

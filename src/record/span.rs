@@ -100,7 +100,7 @@ pub(crate) struct OtherSpan<'a> {
 }
 
 /// The bytes of a span and the state needed until its end. Reused by [`begin`](SpanRecord::begin).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SpanRecord {
     pub(super) attributes: AttributeWriter,
     limits: SpanLimits,

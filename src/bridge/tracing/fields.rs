@@ -16,7 +16,7 @@ use crate::record::{self, Pool, SpanKind, Status, Value};
 use crate::trace::{DetachedSpan, OpenSpan};
 
 /// Fields in the order in which they were recorded. The thread reuses the storage.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Fields {
     entries: Vec<Entry>,
     /// The text of all fields, back to back.
@@ -27,13 +27,11 @@ pub(super) struct Fields {
     pub(super) has_errors: bool,
 }
 
-#[derive(Debug)]
 struct Entry {
     name: &'static str,
     value: Recorded,
 }
 
-#[derive(Debug)]
 enum Recorded {
     Bool(bool),
     Int(i64),
@@ -44,14 +42,14 @@ enum Recorded {
 }
 
 /// The value of a field.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) enum FieldValue<'a> {
     Plain(Value<'a>),
     Error(ErrorText<'a>),
 }
 
 /// The message of an error and the messages of its causes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct ErrorText<'a> {
     pub(super) text: &'a str,
     fields: &'a Fields,

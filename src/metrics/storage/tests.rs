@@ -166,7 +166,7 @@ fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
                 true
             });
             histograms.collect(2, &mut |held| {
-                let PointValue::Exponential(histogram) = &held.value else { panic!("{held:?}") };
+                let PointValue::Exponential(histogram) = &held.value else { panic!("{:?}", held.value) };
                 if is_kept() {
                     count += histogram.point().count;
                     held.confirm();

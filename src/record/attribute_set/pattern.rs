@@ -4,7 +4,6 @@ use super::{AttributeSet, Entry, Text, Value, absorb, absorb_words, hash_value, 
 
 /// The keys of a set in the order in which the caller listed them. Pairs with the same keys are looked up by their
 /// values alone.
-#[derive(Debug)]
 pub(crate) struct Pattern {
     /// The keys back to back.
     bytes: Box<[u8]>,
@@ -12,7 +11,6 @@ pub(crate) struct Pattern {
     seed: u64,
 }
 
-#[derive(Debug)]
 struct Key {
     text: Text,
     /// State of the hash after it has absorbed the key.

@@ -13,7 +13,6 @@ use crate::record::{
 };
 
 /// Attributes that many records share, encoded once. Setting all of them takes a copy and two tests.
-#[derive(Debug)]
 pub(crate) struct EncodedAttributes {
     /// Encoded fields with the tag of a record's attribute.
     bytes: Box<[u8]>,
