@@ -223,7 +223,7 @@ mod b3 {
             _ => bytes = hex(trace_id.as_bytes()).ok()?,
         }
         let span_id = SpanId(hex(span_id.as_bytes()).ok()?);
-        let context = SpanContext::known(TraceId(bytes), span_id, flags, true).ok()?;
+        let context = SpanContext::known(TraceId(bytes), span_id, flags).ok()?;
         Some(SpanContext { b3, state: b3.map(|_| "".into()), ..context })
     }
 

@@ -3,6 +3,7 @@
 //! Without suppression, each record about an export would cause another export, and so another record, forever.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
@@ -37,7 +38,7 @@ pub(crate) fn export_for(owner: Owner) {
 /// Runs `work` on this thread as an exporter of a telemetry, with instrumentation suppressed.
 pub(crate) fn while_exporting_for<T>(owner: Option<Owner>, work: impl FnOnce() -> T) -> T {
     let _before = Before::put(owner, true, false);
-    let _suppressed = sdk::suppress();
+    let _suppressed = suppress_sdk();
     work()
 }
 
@@ -49,7 +50,8 @@ pub(crate) fn exports_for(owner: Owner) -> bool {
 /// Suppresses instrumentation on this thread until its end.
 pub(crate) fn suppress_for_ever() {
     MAY_BE_SUPPRESSED.set(true);
-    sdk::suppress_for_ever();
+    // The guard is leaked: when the thread ends, the context that it would restore may already be destroyed.
+    let _suppressed = ManuallyDrop::new(suppress_sdk());
 }
 
 /// Runs `work` with instrumentation suppressed, for the part of an exporter's work that runs on a caller's thread.
@@ -123,36 +125,17 @@ impl Drop for Before {
     }
 }
 
-/// Suppresses the OpenTelemetry SDK on an exporter's thread as well: the SDK may export records of this thread from
-/// another thread, on which nothing is suppressed.
+/// Suppresses the OpenTelemetry SDK until the guard is dropped: the SDK may export records of this thread from another
+/// thread, on which nothing is suppressed. Does nothing while the thread ends, or while code of the program borrows the
+/// SDK's context: the SDK's function panics then, which cannot be foreseen, only caught.
 #[cfg(feature = "opentelemetry")]
-mod sdk {
-    use std::panic::catch_unwind;
-
-    use opentelemetry::{Context, ContextGuard};
-
-    /// Suppresses the SDK until the end of the thread.
-    pub(super) fn suppress_for_ever() {
-        // The guard is leaked: when the thread ends, the context that it would restore may already be destroyed.
-        std::mem::forget(suppress());
-    }
-
-    /// Suppresses the SDK until the guard is dropped. Does nothing while the thread ends, or while code of the program
-    /// borrows the SDK's context: the SDK's function panics then, which cannot be foreseen, only caught.
-    pub(super) fn suppress() -> Option<ContextGuard> {
-        catch_unwind(Context::enter_telemetry_suppressed_scope).ok()
-    }
+fn suppress_sdk() -> impl Sized {
+    std::panic::catch_unwind(opentelemetry::Context::enter_telemetry_suppressed_scope).ok()
 }
 
 /// Without the OpenTelemetry SDK, there is nothing more to suppress.
 #[cfg(not(feature = "opentelemetry"))]
-mod sdk {
-    pub(super) fn suppress_for_ever() {}
-
-    pub(super) fn suppress() -> Option<()> {
-        None
-    }
-}
+fn suppress_sdk() -> impl Sized {}
 
 #[cfg(test)]
 mod tests {

@@ -105,26 +105,19 @@ impl SpanContext {
             _ if !tail.is_empty() && tail[0] != b'-' => return Err(ParseContextError("too long")),
             _ => {}
         }
-        Self::known(trace_id, span_id, flags, true)
+        Self::known(trace_id, span_id, flags)
     }
 
-    /// Creates a context from its parts.
+    /// Creates a remote context from its parts.
     ///
     /// # Errors
     /// Returns an error if an id is all zero.
-    pub(crate) fn known(
-        trace_id: TraceId,
-        span_id: SpanId,
-        flags: u8,
-        is_remote: bool,
-    ) -> Result<Self, ParseContextError> {
-        if !trace_id.is_valid() {
-            return Err(ParseContextError("trace id is all zero"));
+    pub(crate) fn known(trace_id: TraceId, span_id: SpanId, flags: u8) -> Result<Self, ParseContextError> {
+        match (trace_id.is_valid(), span_id.is_valid()) {
+            (true, true) => Ok(Self::new(trace_id, span_id, flags)),
+            (false, _) => Err(ParseContextError("trace id is all zero")),
+            (true, false) => Err(ParseContextError("parent id is all zero")),
         }
-        if !span_id.is_valid() {
-            return Err(ParseContextError("parent id is all zero"));
-        }
-        Ok(Self { is_remote, ..Self::new(trace_id, span_id, flags) })
     }
 
     /// Sets the `tracestate` header. An invalid header is dropped. A header of more than 512 bytes loses entries: see

@@ -1,9 +1,10 @@
 //! Encodes one attribute as OTLP `KeyValue` with an `AnyValue`, and cuts the value to its limit while writing.
 
 use super::Value;
-use super::buffer::{Writer, copy_short, field_len};
+use super::buffer::{Buffer, Writer, copy_short, field_len, frames};
+use super::chunk::content;
 use super::schema::tag::{AnyValue as tag, ArrayValue as array_value, KeyValue as key_value};
-use super::wire::{decode_varint, encoded_len_varint};
+use super::wire::encoded_len_varint;
 
 /// Maximum nesting depth of a value; a deeper value is not written. Decoders refuse a request with more than 100
 /// nested levels of messages. The messages around the value of an event's attribute take six levels, each map takes
@@ -65,35 +66,20 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// A value that is not part of an attribute, such as the body of a log record. It is not cut.
-#[derive(Clone, Copy)]
-pub(super) struct AnyValue<'a> {
-    value: Value<'a>,
-    len: usize,
-}
-
-impl<'a> AnyValue<'a> {
-    /// Computes the size of the value, or returns `None` if the value is nested too deeply.
-    #[inline]
-    pub(super) fn new(value: Value<'a>) -> Option<Self> {
-        if is_too_deep(&value) {
-            return None;
+/// Appends a value that is not part of an attribute, such as the body of a log record. It is not cut. Returns false if
+/// the value is nested too deeply.
+#[inline]
+pub(super) fn put_value(tag: u8, value: Value<'_>, buffer: &mut Buffer) -> bool {
+    let is_sendable = !is_too_deep(&value);
+    if is_sendable {
+        let len = value_len(&value, None);
+        if let Some(mut out) = buffer.claim(field_len(len)) {
+            out.byte(tag);
+            out.varint(len as u64);
+            write_value(&value, None, &mut out);
         }
-        Some(Self { value, len: value_len(&value, None) })
     }
-
-    /// Returns the size of the whole field, including its one-byte tag.
-    #[inline]
-    pub(super) fn field_len(&self) -> usize {
-        field_len(self.len)
-    }
-
-    #[inline]
-    pub(super) fn write(&self, tag: u8, out: &mut Writer<'_>) {
-        out.byte(tag);
-        out.varint(self.len as u64);
-        write_value(&self.value, None, out);
-    }
+    is_sendable
 }
 
 /// The fast path writes only attributes that are smaller than this: in these, each length takes one byte.
@@ -259,19 +245,8 @@ pub(super) fn key_of_short(body: &[u8]) -> &[u8] {
 
 /// Returns the key of an attribute field that [`Attribute::write`] or [`write_short`] has written.
 pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
-    let key = || {
-        // Skips tag and length of the attribute, then tag and length of its key.
-        let (_, body) = split_length(field.get(1..)?)?;
-        let (length, rest) = split_length(body.get(1..)?)?;
-        rest.get(..length)
-    };
+    let key = || content(frames(content(field)?).next()?);
     key().unwrap_or_default()
-}
-
-/// Returns the length at the front, and the bytes after it.
-fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let length = decode_varint(&mut bytes)?;
-    Some((usize::try_from(length).ok()?, bytes))
 }
 
 /// A length above every limit, small enough that the sum of a few such lengths does not overflow.

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::Value;
 use super::attribute::{Attribute, is_too_deep};
-use super::buffer::Writer;
+use super::buffer::{Writer, frames};
 use super::schema::tag::AnyValue as tag;
 use super::wire::decode_varint;
 
@@ -94,15 +94,10 @@ impl AttributeSet {
 
     /// Writes the attributes as `KeyValue` fields with this one-byte tag.
     pub(super) fn write(&self, tag: u8, out: &mut Vec<u8>) {
-        let mut rest = &*self.bytes;
-        while let [_, body @ ..] = rest {
+        for field in frames(&self.bytes) {
             // The stored fields differ from the written ones only in their tag.
-            let mut content = body;
-            let len = decode_varint(&mut content).unwrap_or_default() as usize;
-            let (field, behind) = body.split_at(body.len() - content.len() + len);
             out.push(tag);
-            out.extend_from_slice(field);
-            rest = behind;
+            out.extend_from_slice(&field[1..]);
         }
     }
 
@@ -117,7 +112,7 @@ impl AttributeSet {
     #[cold]
     fn equals_in_any_order(&self, pairs: &[(&str, Value<'_>)]) -> bool {
         // The stored keys are distinct, so each entry matches another pair. With equal counts, each pair has an entry.
-        let count = pairs.iter().filter(|(key, value)| is_sendable(key, value)).count();
+        let count = pairs.iter().filter(|(key, value)| !key.is_empty() && !is_too_deep(value)).count();
         let has_match = |entry: &Entry| pairs.iter().any(|pair| self.is_pair(entry, pair));
         count == self.len() && self.entries.iter().all(has_match)
     }
@@ -235,12 +230,6 @@ fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
         Value::Float(number) => Some((tag::double_value, number.to_bits())),
         _ => None,
     }
-}
-
-/// Returns whether a pair may be part of a set.
-#[inline]
-fn is_sendable(key: &str, value: &Value<'_>) -> bool {
-    !key.is_empty() && !is_too_deep(value)
 }
 
 /// Returns the length of the varint at the front.

@@ -117,15 +117,6 @@ impl Fields {
     }
 }
 
-/// The tags and the limit for the attributes of a sub-message, such as an event of a span.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SubMessageRules {
-    pub(super) tag: u8,
-    pub(super) max: u32,
-    /// Tag of the number of dropped attributes.
-    pub(super) dropped_tag: u8,
-}
-
 /// An open message inside the record, ended by [`AttributeWriter::close_sub_message`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubMessage {
@@ -325,14 +316,14 @@ impl AttributeWriter {
         }
     }
 
-    /// Directs further attributes to a nested message that was opened in the buffer. Its other fields must already be
-    /// written.
-    pub(super) fn open_sub_message(&mut self, nested: Nested, rules: SubMessageRules) {
+    /// Directs further attributes, at most `max`, to a nested message that was opened in the buffer. Its other fields
+    /// must already be written. `dropped_tag` is the tag of the number of dropped attributes.
+    pub(super) fn open_sub_message(&mut self, nested: Nested, tag: u8, max: u32, dropped_tag: u8) {
         let outer = self.fields;
-        self.fields.begin(rules.tag, rules.max, self.buffer.position());
+        self.fields.begin(tag, max, self.buffer.position());
         self.tasks |= CLOSE;
         self.is_reset = false;
-        self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, outer });
+        self.sub_message = Some(SubMessage { nested, dropped_tag, dropped: 0, outer });
     }
 
     /// Sets an attribute of the open sub-message, if there is one.

@@ -1,15 +1,7 @@
 //! Fields that only records of another SDK have: the number of items that the other SDK dropped, and unknown severities
 //! and times.
 
-use super::{LogEnd, LogLimits, LogRecord, Severity, SpanHead, SpanLimits, SpanRecord, Value};
-
-/// Numbers of items that another SDK dropped from a span because of its limits.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DroppedBefore {
-    pub(crate) attributes: u32,
-    pub(crate) events: u32,
-    pub(crate) links: u32,
-}
+use super::{LogEnd, LogLimits, LogRecord, Severity, SpanHead, SpanLimits, SpanRecord};
 
 impl SpanRecord {
     /// Like [`begin`](Self::begin), but without limits.
@@ -19,9 +11,9 @@ impl SpanRecord {
         self.begin(head);
     }
 
-    /// Adds the numbers of items that the other SDK dropped. Must be the last call before the end of a span.
-    pub(crate) fn add_dropped(&mut self, before: DroppedBefore) {
-        let DroppedBefore { attributes, events, links } = before;
+    /// Adds the numbers of items that the other SDK dropped because of its limits. Must be the last call before the end
+    /// of a span.
+    pub(crate) fn add_dropped(&mut self, attributes: u32, events: u32, links: u32) {
         self.attributes.is_reset = false;
         self.attributes.dropped = self.attributes.dropped.saturating_add(attributes);
         self.dropped_events = self.dropped_events.saturating_add(events);
@@ -38,12 +30,9 @@ impl SpanRecord {
 }
 
 impl LogRecord {
-    /// Like [`begin`](Self::begin), but without limits. The body is optional.
-    pub(crate) fn begin_foreign(&mut self, body: Option<Value<'_>>, max_bytes: usize) {
+    /// Like [`begin`](Self::begin), but without limits.
+    pub(crate) fn begin_foreign(&mut self, max_bytes: usize) {
         self.begin(&LogLimits::of_each(u32::MAX), max_bytes);
-        if let Some(body) = body {
-            self.set_body(body);
-        }
     }
 
     /// Like [`finish`](Self::finish), for a record whose severity may be unknown. A time of 0 means that the time is

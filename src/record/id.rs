@@ -55,10 +55,7 @@ impl std::error::Error for InvalidId {}
 impl TraceId {
     pub(crate) fn random() -> Self {
         let (high, low) = (random_non_zero(), random_non_zero());
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&high.to_be_bytes());
-        bytes[8..].copy_from_slice(&low.to_be_bytes());
-        Self(bytes)
+        Self((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::attribute::AnyValue;
+use super::attribute::put_value;
 use super::attribute_writer::AttributeWriter;
 #[cfg(feature = "log")]
 use super::attribute_writer::EncodedAttributes;
@@ -163,9 +163,8 @@ impl LogRecord {
 
     #[inline(never)]
     fn set_any_body(&mut self, body: Value<'_>) {
-        let Some(body) = AnyValue::new(body) else { return self.attributes.drop_one() };
-        if let Some(mut out) = self.attributes.buffer.claim(body.field_len()) {
-            body.write(tag::body, &mut out);
+        if !put_value(tag::body, body, &mut self.attributes.buffer) {
+            self.attributes.drop_one();
         }
     }
 

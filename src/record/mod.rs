@@ -74,8 +74,6 @@ pub use exception::AsError;
 pub(crate) use exception::Exception;
 #[cfg(feature = "tracing")]
 pub(crate) use exception::{causes, set_exception};
-#[cfg(feature = "opentelemetry")]
-pub(crate) use foreign::DroppedBefore;
 #[cfg(test)]
 pub(crate) use id::seed_random;
 pub use id::{IdGenerator, InvalidId, SpanId, TraceId};
@@ -96,8 +94,8 @@ pub(crate) use resource::service_name;
 pub(crate) use resource::{Resource, Scope, program_name};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use slot::{
-    CODEWORDS, FREE, LOST, MAPPED, MAX_GUARDED, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG,
-    SCOPE_TAG, SECOND_COPY, SlotHeader, SlotOwner, SlotPlace, decode_codeword, guard, unguard,
+    CODEWORDS, FREE, LOST, MAPPED, MAX_GUARDED, OPEN_SPAN_BYTES, OpenSpanBytes, RESOURCE_TAG, SCOPE_TAG,
+    SECOND_COPY, SlotHeader, SlotOwner, SlotPlace, decode_codeword, guard, unguard,
 };
 pub(crate) use slot::{OpenSpanSlot, Settler, Slot};
 pub(crate) use span::{OtherSpan, SpanHead, SpanRecord};

@@ -111,10 +111,11 @@ pub(crate) trait SlotOwner: fmt::Debug + Send + Sync {
     fn take_back_open_span(&self, number: usize);
 }
 
-/// The position of a slot in memory. The references are valid for as long as the owner lives: see [`Slot::new`].
+/// The position of a slot in memory, with the header of a slot or the committed length of an open span. The references
+/// are valid for as long as the owner lives: see [`Slot::new`] and [`OpenSpanSlot::new`].
 #[derive(Debug, Clone)]
-pub(crate) struct SlotPlace {
-    pub(crate) header: &'static SlotHeader,
+pub(crate) struct SlotPlace<H = &'static SlotHeader> {
+    pub(crate) header: H,
     /// [`MAPPED`], [`LOST`], or 0 in a forked child, where the file is not mapped.
     pub(crate) is_mapped: &'static AtomicU32,
     pub(crate) owner: Arc<dyn SlotOwner>,
@@ -123,12 +124,14 @@ pub(crate) struct SlotPlace {
     never: Infallible,
 }
 
-impl SlotPlace {
+impl<H> SlotPlace<H> {
     #[inline(always)]
     fn is_mapped(&self) -> bool {
         self.is_mapped.load(Ordering::Relaxed) == MAPPED
     }
+}
 
+impl SlotPlace {
     fn is_lost(&self) -> bool {
         self.is_mapped.load(Ordering::Acquire) == LOST
     }
@@ -334,7 +337,7 @@ pub(crate) struct OpenSpanBytes {
 
 /// The slot from which the next process reads a span if this process dies before the span ends.
 pub(crate) struct OpenSpanSlot {
-    place: OpenSpanPlace,
+    place: SlotPlace<&'static AtomicU32>,
     current: OpenSpanCopy,
     other: OpenSpanCopy,
     /// Number of valid bytes in the current copy.
@@ -349,29 +352,14 @@ struct OpenSpanCopy {
     record_at: usize,
 }
 
-/// The position of the slot in memory. The references are valid as long as the owner lives: see [`OpenSpanSlot::new`].
-pub(crate) struct OpenSpanPlace {
-    pub(crate) committed: &'static AtomicU32,
-    /// As in [`SlotPlace`].
-    pub(crate) is_mapped: &'static AtomicU32,
-    pub(crate) owner: Arc<dyn SlotOwner>,
-    pub(crate) number: usize,
-    #[cfg(not(all(feature = "spool", target_os = "linux")))]
-    never: Infallible,
-}
-
-impl OpenSpanPlace {
-    #[inline(always)]
-    fn is_mapped(&self) -> bool {
-        self.is_mapped.load(Ordering::Relaxed) == MAPPED
-    }
-}
-
 impl OpenSpanSlot {
     /// # Safety
     /// The requirements of [`Slot::new`] apply.
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn new(place: OpenSpanPlace, copies: &'static mut [[u8; OPEN_SPAN_BYTES]; 2]) -> Self {
+    pub(crate) unsafe fn new(
+        place: SlotPlace<&'static AtomicU32>,
+        copies: &'static mut [[u8; OPEN_SPAN_BYTES]; 2],
+    ) -> Self {
         let [first, second] = copies;
         let copy = |bytes, which| OpenSpanCopy { bytes, which, record_at: 0 };
         Self { place, current: copy(first, 0), other: copy(second, SECOND_COPY), len: 0 }
@@ -391,7 +379,7 @@ impl OpenSpanSlot {
             return false;
         };
         #[cfg(test)]
-        store_early("open span", self.place.committed, guard(self.current.which | (self.len + count)));
+        store_early("open span", self.place.header, guard(self.current.which | (self.len + count)));
         to.copy_from_slice(bytes);
         self.commit(self.len + count);
         true
@@ -410,7 +398,7 @@ impl OpenSpanSlot {
             mem::swap(&mut self.current, &mut self.other);
         }
         #[cfg(test)]
-        store_early("open span", self.place.committed, guard(self.current.which | len as u32));
+        store_early("open span", self.place.header, guard(self.current.which | len as u32));
         let OpenSpanCopy { bytes, record_at, .. } = &mut self.current;
         if *record_at == 0 {
             bytes[..run_header.len()].copy_from_slice(run_header);
@@ -425,13 +413,13 @@ impl OpenSpanSlot {
     #[inline(always)]
     fn commit(&mut self, len: u32) {
         self.len = len;
-        self.place.committed.store(guard(self.current.which | len), Ordering::Release);
+        self.place.header.store(guard(self.current.which | len), Ordering::Release);
     }
 
     /// Marks the slot as empty, because the span has ended.
     pub(super) fn clear(&mut self) {
         if self.place.is_mapped() {
-            self.place.committed.store(0, Ordering::Release);
+            self.place.header.store(0, Ordering::Release);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The first 54 bytes, the head, have fixed positions: identity, times, kind and flags can be overwritten in place. The
 //! other fields follow in the order in which the program sets them, which protobuf permits.
 
-use super::attribute_writer::{AttributeWriter, SubMessageRules};
+use super::attribute_writer::AttributeWriter;
 use super::buffer::{Buffer, field_len};
 use super::copies::Copies;
 use super::id::{SpanId, TraceId};
@@ -104,7 +104,8 @@ pub(crate) struct OtherSpan<'a> {
 pub(crate) struct SpanRecord {
     pub(super) attributes: AttributeWriter,
     limits: SpanLimits,
-    status: StatusState,
+    /// The code of the status that was set last.
+    status: u8,
     start: u64,
     events: u32,
     links: u32,
@@ -114,14 +115,9 @@ pub(crate) struct SpanRecord {
     pub(super) copies: Option<Box<Copies>>,
 }
 
-/// The status set last. The specification makes `Ok` final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum StatusState {
-    #[default]
-    Unset,
-    Error,
-    Ok,
-}
+/// Status codes of OTLP. 0 means that no status is set.
+const OK: u8 = 1;
+const ERROR: u8 = 2;
 
 impl SpanRecord {
     /// Sets the limits of the next spans, and the maximum size of each.
@@ -149,7 +145,7 @@ impl SpanRecord {
     #[inline(never)]
     fn begin_anew(&mut self, head: &SpanHead<'_>) {
         self.attributes.begin(tag::attributes, self.limits.attributes, head::LEN);
-        self.status = StatusState::Unset;
+        self.status = 0;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
@@ -313,15 +309,15 @@ impl SpanRecord {
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         match self.status {
             // OpenTelemetry: `Ok` is final, and replaces an error. A later error replaces an earlier one.
-            StatusState::Ok => return,
-            StatusState::Error => self.attributes.take_back(tag::status),
-            StatusState::Unset => self.close_sub_message(),
+            OK => return,
+            ERROR => self.attributes.take_back(tag::status),
+            _ => self.close_sub_message(),
         }
-        let (state, code, message) = match status {
-            Status::Ok => (StatusState::Ok, 1, ""),
-            Status::Error(message) => (StatusState::Error, 2, message),
+        let (code, message) = match status {
+            Status::Ok => (OK, ""),
+            Status::Error(message) => (ERROR, message),
         };
-        self.status = state;
+        self.status = code;
         self.attributes.is_reset = false;
         let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
         let Some(mut out) = self.attributes.buffer.claim(field_len(message_len + 2)) else { return };
@@ -335,7 +331,7 @@ impl SpanRecord {
     }
 
     pub(crate) fn has_status(&self) -> bool {
-        self.status != StatusState::Unset
+        self.status != 0
     }
 
     /// Opens an event. Returns false if the span has the maximum number of events, or outgrows its limit.
@@ -361,10 +357,7 @@ impl SpanRecord {
             out.field(event::name, name.as_bytes());
         }
         let (tag, dropped_tag) = (event::attributes, event::dropped_attributes_count);
-        self.attributes.open_sub_message(
-            nested,
-            SubMessageRules { tag, max: self.limits.event_attributes, dropped_tag },
-        );
+        self.attributes.open_sub_message(nested, tag, self.limits.event_attributes, dropped_tag);
         Some(())
     }
 
@@ -394,8 +387,7 @@ impl SpanRecord {
         out.byte(link::flags);
         out.fixed32(flags(target.trace_flags, target.is_remote));
         let (tag, dropped_tag) = (link::attributes, link::dropped_attributes_count);
-        self.attributes
-            .open_sub_message(nested, SubMessageRules { tag, max: self.limits.link_attributes, dropped_tag });
+        self.attributes.open_sub_message(nested, tag, self.limits.link_attributes, dropped_tag);
         Some(())
     }
 

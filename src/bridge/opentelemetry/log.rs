@@ -124,9 +124,9 @@ fn is_of_ureq(log: &SdkLogRecord) -> bool {
 
 /// Writes all fields except those that [`end`] returns.
 fn write(log: &SdkLogRecord, record: &mut LogRecord, largest: usize) {
-    match log.body() {
-        Some(body) => with_any_value(body, |body| record.begin_foreign(Some(body), largest)),
-        None => record.begin_foreign(None, largest),
+    record.begin_foreign(largest);
+    if let Some(body) = log.body() {
+        with_any_value(body, |body| record.set_body(body));
     }
     for (key, value) in log.attributes_iter() {
         with_any_value(value, |value| record.set(key.as_str(), value));

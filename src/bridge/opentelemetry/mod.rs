@@ -98,11 +98,9 @@ impl TryFrom<&trace::SpanContext> for SpanContext {
     fn try_from(context: &trace::SpanContext) -> Result<Self, ParseContextError> {
         let trace_id = TraceId(context.trace_id().to_bytes());
         let span_id = SpanId(context.span_id().to_bytes());
-        let known = Self::known(trace_id, span_id, context.trace_flags().to_u8(), context.is_remote())?;
-        Ok(match context.trace_state().header() {
-            none if none.is_empty() => known,
-            state => known.with_tracestate(&state),
-        })
+        let known = Self::known(trace_id, span_id, context.trace_flags().to_u8())?;
+        let state = context.trace_state().header();
+        Ok(Self { is_remote: context.is_remote(), ..known.with_tracestate(&state) })
     }
 }
 

@@ -13,9 +13,7 @@ use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use super::input::{Disposition, SdkInput, pass_to_input, with_value};
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::{
-    DroppedBefore, OtherSpan, Pool, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
-};
+use crate::record::{OtherSpan, Pool, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId};
 use crate::telemetry::provider::Provider;
 
 thread_local! {
@@ -108,11 +106,8 @@ fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
         SdkStatus::Error { description } => record.set_status(Status::Error(description)),
     }
     // The SDK has already applied its limits. Its dropped counts are added to those of this crate.
-    record.add_dropped(DroppedBefore {
-        attributes: span.dropped_attributes_count,
-        events: span.events.dropped_count,
-        links: span.links.dropped_count,
-    });
+    let (attributes, events, links) = (span.dropped_attributes_count, &span.events, &span.links);
+    record.add_dropped(attributes, events.dropped_count, links.dropped_count);
 }
 
 fn write_event(event: &Event, record: &mut SpanRecord) {

@@ -46,8 +46,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::process::lock;
 use crate::record::{
-    Chunk, FREE, LOST, MAX_GUARDED, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader,
-    SlotOwner, SlotPlace, guard,
+    Chunk, FREE, LOST, MAX_GUARDED, OpenSpanBytes, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner,
+    SlotPlace, guard,
 };
 use crate::spool::directory::NewFile;
 use crate::spool::now_ms;
@@ -196,9 +196,11 @@ impl Recorder {
         unsafe {
             let bytes = self.map.start.add(at).cast::<OpenSpanBytes>().as_ptr();
             let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());
-            let (committed, copies) = (&(*bytes).committed, &mut (*bytes).copies);
-            let owner = Arc::clone(self) as _;
-            Some(OpenSpanSlot::new(OpenSpanPlace { committed, is_mapped, owner, number }, copies))
+            let (header, copies) = (&(*bytes).committed, &mut (*bytes).copies);
+            Some(OpenSpanSlot::new(
+                SlotPlace { header, is_mapped, owner: Arc::clone(self) as _, number },
+                copies,
+            ))
         }
     }
 
