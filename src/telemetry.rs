@@ -388,7 +388,7 @@ type Parts = (ProviderSpec, Arc<Registry>);
 fn provider_specs(config: &Config, driver: Driver) -> ([Parts; 2], Vec<Fault>) {
     let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
     let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
-    let (owner, mut faults) = (Owner::new(), Vec::new());
+    let (owner, mut faults) = (Owner::default(), Vec::new());
     let providers = [(&config.main, main), (&config.application, application)];
     let specs = providers
         .map(|(settings, exporters)| provider_spec(settings, &exporters, config, driver, owner, &mut faults));

@@ -23,8 +23,9 @@ thread_local! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(NonZeroU64);
 
-impl Owner {
-    pub(crate) fn new() -> Self {
+/// The default is a new identity, different from all others.
+impl Default for Owner {
+    fn default() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed)))
     }
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_thread_records_for_others_than_its_own_telemetry_where_the_program_runs() {
-        let (own, other) = (Owner::new(), Owner::new());
+        let (own, other) = (Owner::default(), Owner::default());
         let both = move || (suppression(own), suppression(other));
         assert_eq!(both(), (Suppression::None, Suppression::None));
         let on_exporters_thread = move || {

@@ -37,6 +37,7 @@ pub(crate) struct ExporterSet {
 }
 
 /// Everything that is needed to start the exporters of a provider.
+#[derive(Default)]
 pub(crate) struct ProviderSpec {
     pub(crate) owner: Owner,
     pub(crate) exporters: Vec<ExporterSpec>,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{ExemplarFilter, LogLimits, Sampler, SpanLimits};
-use crate::context::{Owner, Propagators};
+use crate::config::ExemplarFilter;
+use crate::context::Propagators;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, StartError};
@@ -68,19 +68,9 @@ impl Provider {
 
     /// Returns a provider without exporters.
     pub(crate) fn idle() -> Self {
-        let spec = ProviderSpec {
-            owner: Owner::new(),
-            exporters: Vec::new(),
-            limits: SpanLimits::default(),
-            log_limits: LogLimits::default(),
-            baggage_attributes: Vec::new(),
-            sampler: Sampler::default(),
-            id_generator: None,
-            scope_levels: Vec::new(),
-            span_counts: None,
-        };
         let registry = Arc::new(Registry::new(Vec::new(), Vec::new(), ExemplarFilter::default()));
-        let started = Self::start(spec, registry, OpenMarks::new(), Propagators::default());
+        let (spec, open_marks) = (ProviderSpec::default(), OpenMarks::new());
+        let started = Self::start(spec, registry, open_marks, Propagators::default());
         started.unwrap_or_else(|_| unreachable!("no thread is started"))
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::thread;
 
-use tracing::{Level, Metadata};
+use tracing::{Event, Level, Metadata};
 
 use super::TracingLayer;
 use super::fields::{FieldValue, Fields, set_error, set_exception};
@@ -16,6 +16,7 @@ use crate::trace::DetachedSpan;
 /// An event whose fields have been read.
 pub(super) struct EventRecord<'a> {
     metadata: &'static Metadata<'static>,
+    is_contextual: bool,
     place: CodeLocation<'a>,
     fields: &'a Fields,
     /// The message, or the name of the event if it has no message.
@@ -24,23 +25,14 @@ pub(super) struct EventRecord<'a> {
     failure: Option<&'a str>,
 }
 
-/// The span whose ids a log record carries.
-pub(super) enum SpanOf<'a> {
-    /// The thread's current span.
-    Thread,
-    /// The span that the event names as its parent.
-    Event(&'a SpanContext),
-    /// No span: the event is explicitly a root, or its parent is unknown to this layer.
-    NoSpan,
-}
-
 impl<'a> EventRecord<'a> {
-    pub(super) fn new(metadata: &'static Metadata<'static>, fields: &'a Fields) -> Self {
+    pub(super) fn new(event: &'a Event<'a>, fields: &'a Fields) -> Self {
+        let (metadata, is_contextual) = (event.metadata(), event.is_contextual());
         let place = CodeLocation::of_event(metadata, fields);
         let message = fields.shown("message").filter(|message| !message.is_empty());
         let failure = if message.is_none() { fields.text_of("error") } else { None };
         let name = message.unwrap_or(metadata.name().into());
-        Self { metadata, place, fields, name, failure }
+        Self { metadata, is_contextual, place, fields, name, failure }
     }
 
     /// Adds the event to the span.
@@ -73,17 +65,19 @@ impl<'a> EventRecord<'a> {
         self.set_fields_on(layer.exceptions, &mut set);
     }
 
-    /// Emits the event as a log record with the ids of `span`, or counts it if no exporter takes its severity.
-    pub(super) fn emit_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
+    /// Emits the event as a log record, or counts it if no exporter takes its severity. `parent` is the span that the
+    /// event names as its parent.
+    pub(super) fn emit_log(&self, logger: &Logger, parent: Option<&SpanContext>, layer: &TracingLayer) {
         let severity = severity(self.metadata.level());
         if !logger.is_of_use(severity) {
             return logger.count_if_filtered(severity);
         }
         let mut log = logger.record(severity, self.failure.unwrap_or(&self.name));
-        log = match span {
-            SpanOf::Thread => log,
-            SpanOf::Event(context) => log.context(context),
-            SpanOf::NoSpan => log.without_context(),
+        log = match parent {
+            Some(parent) => log.context(parent),
+            None if self.is_contextual => log,
+            // The event is explicitly a root, or its parent is unknown to this layer.
+            None => log.without_context(),
         };
         if let Some(name) = self.own_name() {
             log = log.event_name(name);
@@ -116,12 +110,7 @@ impl<'a> EventRecord<'a> {
                 set("exception.message", value);
             }
             FieldValue::Plain(value) => set(name, value),
-            FieldValue::Error(error) => {
-                if exceptions {
-                    set_exception(&error, &mut *set);
-                }
-                set_error(name, &error, &mut *set);
-            }
+            FieldValue::Error(error) => set_error(name, &error, exceptions, &mut *set),
         });
     }
 

@@ -313,10 +313,7 @@ pub(super) fn set_fields(span: &mut OpenSpan, fields: &Fields, exceptions: bool)
         FieldValue::Plain(Value::Str(text)) => set_text(span, name, text),
         FieldValue::Plain(value) => span.record.set(name, value),
         FieldValue::Error(error) => {
-            if exceptions {
-                set_exception(&error, |key, value| span.record.set(key, value));
-            }
-            set_error(name, &error, |key, value| span.record.set(key, value));
+            set_error(name, &error, exceptions, |key, value| span.record.set(key, value));
         }
     });
 }
@@ -325,8 +322,16 @@ pub(super) fn set_exception(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'
     record::set_exception(error.text, &error.causes().join("\n"), set);
 }
 
-/// Sets the field of an error, and its causes as `<field>.chain`.
-pub(super) fn set_error(name: &str, error: &ErrorText<'_>, mut set: impl FnMut(&str, Value<'_>)) {
+/// Sets the field of an error, and its causes as `<field>.chain`; with `exceptions`, also the attributes of an exception.
+pub(super) fn set_error(
+    name: &str,
+    error: &ErrorText<'_>,
+    exceptions: bool,
+    mut set: impl FnMut(&str, Value<'_>),
+) {
+    if exceptions {
+        set_exception(error, &mut set);
+    }
     set(name, Value::Str(error.text));
     set(&chain_key(name), Value::Strs(&error.causes()));
 }

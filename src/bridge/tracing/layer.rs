@@ -10,7 +10,7 @@ use tracing_subscriber::layer::Context;
 use super::TracingLayer;
 use super::call_site::CallSite;
 use super::entered::{self, Innermost, span_of};
-use super::event::{EventRecord, SpanOf, set_thread, severity};
+use super::event::{EventRecord, set_thread, severity};
 use super::fields::{Fields, FieldsOf, StartingSpan, set_fields};
 use super::open::{Activity, SpanState};
 
@@ -131,7 +131,7 @@ impl TracingLayer {
 
     /// Adds an event to its span, emits it as a log record, or both.
     fn set_on(&self, event: &Event<'_>, fields: &Fields, span: Option<&Id>) {
-        let record = EventRecord::new(event.metadata(), fields);
+        let record = EventRecord::new(event, fields);
         let is_trace = *event.metadata().level() == Level::TRACE;
         if record.target_of_log().is_some_and(|target| shows_credentials(is_trace, target)) {
             return;
@@ -155,15 +155,11 @@ impl TracingLayer {
     fn log(&self, event: &Event<'_>, record: &EventRecord<'_>) {
         // The record must carry the ids of this layer's span, even if another layer's span is current.
         let _own = entered::has_other_layers().then(|| entered::enter_without_other_layers(&self.id));
-        let elsewhere = event.parent().and_then(|id| self.spans.context(id));
-        let span = match &elsewhere {
-            Some(context) => SpanOf::Event(context),
-            None if event.is_contextual() => SpanOf::Thread,
-            None => SpanOf::NoSpan,
-        };
+        let parent = event.parent().and_then(|id| self.spans.context(id));
+        let parent = parent.as_ref();
         match record.target_of_log() {
-            Some(target) => record.emit_log(&self.scopes.of_target(target).logger, span, self),
-            None => record.emit_log(&self.call_site(event.metadata()).scope.logger, span, self),
+            Some(target) => record.emit_log(&self.scopes.of_target(target).logger, parent, self),
+            None => record.emit_log(&self.call_site(event.metadata()).scope.logger, parent, self),
         }
     }
 

@@ -39,7 +39,7 @@ impl Exporter {
             return Self::Thread { handle, worker, sleep: Cell::new(Sleep::Awake) };
         }
         let spec = ProviderSpec {
-            owner: Owner::new(),
+            owner: Owner::default(),
             exporters: vec![spec],
             limits: SpanLimits::default(),
             log_limits: LogLimits::default(),
