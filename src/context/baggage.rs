@@ -2,8 +2,7 @@
 //! member is left out and does not affect the others.
 
 use std::cell::RefCell;
-use std::fmt;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -285,7 +284,7 @@ thread_local! {
 
 /// Id of an entry in this thread's stack.
 #[derive(Debug)]
-pub(super) struct Entered(NonZeroU64);
+pub(super) struct Entered(pub(super) NonZeroU64);
 
 /// Pushes a baggage onto the thread's stack. Returns `None` while the thread ends, or if the program's allocator calls
 /// this function while the stack grows.
@@ -300,16 +299,6 @@ pub(super) fn enter(baggage: &Baggage) -> Option<Entered> {
 }
 
 impl Entered {
-    #[cfg(feature = "ffi")]
-    pub(super) fn into_number(self) -> u64 {
-        self.0.get()
-    }
-
-    #[cfg(feature = "ffi")]
-    pub(super) fn from_number(number: u64) -> Option<Self> {
-        NonZeroU64::new(number).map(Self)
-    }
-
     /// Removes the baggage from the stack, wherever it is, because guards may be dropped in any order.
     pub(super) fn leave(self) {
         let _ = CURRENT.try_with(|stack| {

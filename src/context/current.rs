@@ -419,14 +419,15 @@ impl ContextGuard {
     #[cfg(feature = "ffi")]
     pub(crate) fn into_numbers(mut self) -> [u64; 2] {
         let entered = self.entered.take().map_or(0, |Entered(id)| id.get());
-        [entered, self.baggage.take().map_or(0, baggage::Entered::into_number)]
+        [entered, self.baggage.take().map_or(0, |baggage::Entered(id)| id.get())]
     }
 
     /// Restores a guard from its numbers. Must be called on the same thread.
     #[cfg(feature = "ffi")]
     pub(crate) fn from_numbers([entered, baggage]: [u64; 2]) -> Self {
         let entered = NonZeroU64::new(entered).map(Entered);
-        Self { entered, baggage: baggage::Entered::from_number(baggage), not_send: PhantomData }
+        let baggage = NonZeroU64::new(baggage).map(baggage::Entered);
+        Self { entered, baggage, not_send: PhantomData }
     }
 }
 

@@ -51,7 +51,7 @@ fn number(digits: &str) -> Option<u64> {
 
 /// Returns the randomness of a trace whose `tracestate` has no `rv`.
 pub(crate) fn randomness(TraceId(id): TraceId) -> u64 {
-    u64::from_be_bytes([0, id[9], id[10], id[11], id[12], id[13], id[14], id[15]])
+    u128::from_be_bytes(id) as u64 & (ALL - 1)
 }
 
 /// Returns the threshold that samples this share of all traces, rounded; `None` if the share rounds to zero.

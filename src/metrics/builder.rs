@@ -82,9 +82,8 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// Makes a histogram exponential: each bucket bound is the previous one times a constant factor, which is as small
     /// as the range of the values permits. There are at most 160 buckets for positive values and 160 for negative ones.
-    pub fn exponential(mut self) -> Self {
-        self.buckets = Some(AggregationKind::Exponential(ExponentialLimits::DEFAULT));
-        self
+    pub fn exponential(self) -> Self {
+        Self { buckets: Some(AggregationKind::Exponential(ExponentialLimits::DEFAULT)), ..self }
     }
 
     /// Sets the maximum number of attribute sets, at least 1. The default is the [limit of the

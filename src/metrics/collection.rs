@@ -35,9 +35,10 @@ pub(crate) enum Collected<'a> {
 }
 
 /// The answer of the sink to one result of a collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum SinkStatus {
     /// The sink accepted the result.
+    #[default]
     Accepted,
     /// The sink accepted the result and wants no more.
     AcceptedLast,
@@ -132,7 +133,7 @@ impl Collect for Instrument {
 
 impl Instrument {
     fn collect_stream(&self, stream: &Stream, storage: &MetricStorage, pass: &mut Pass<'_>) -> SinkStatus {
-        let progress = Progress::new();
+        let progress = Progress::default();
         let mut framer = framed(&self.descriptor, stream, pass, &progress);
         // Points whose frame is not accepted yet, in order.
         let (mut held, mut confirmed) = (VecDeque::new(), 0);
@@ -146,7 +147,7 @@ impl Instrument {
             framer.add(&series.attributes, period, &stream.point(value), exemplars);
             held.push_back(next);
             confirm(&mut held);
-            progress.status() == SinkStatus::Accepted
+            progress.status.get() == SinkStatus::Accepted
         });
         framer.end();
         confirm(&mut held);
@@ -154,10 +155,10 @@ impl Instrument {
         if confirmed > 0 || held.is_empty() {
             storage.end_period(now);
         }
-        if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
+        if progress.status.get() == SinkStatus::Accepted && storage.is_overflowing() {
             return (pass.sink)(overflowing(&self.descriptor, stream));
         }
-        progress.status()
+        progress.status.get()
     }
 }
 
@@ -173,9 +174,9 @@ impl Collect for Observable {
     fn collect(&self, pass: &mut Pass<'_>) -> SinkStatus {
         let (reader, descriptor) = (pass.reader, &self.descriptor);
         let callbacks = if (pass.is_over)() { Callbacks::Skip } else { Callbacks::Run };
-        let progress = Progress::new();
+        let progress = Progress::default();
         let take = |stream: &Stream, pending: &[ObservedPoint], is_overflowing| {
-            if progress.status() != SinkStatus::Accepted {
+            if progress.status.get() != SinkStatus::Accepted {
                 return 0;
             }
             let mut framer = framed(descriptor, stream, pass, &progress);
@@ -183,19 +184,19 @@ impl Collect for Observable {
                 let (period, point) = (covered(stream.point_kind, *period), Point::Number(*number));
                 // No exemplars: the worker calls the callback, outside of the program's spans.
                 framer.add(attributes, period, &point, &[]);
-                if progress.status() != SinkStatus::Accepted {
+                if progress.status.get() != SinkStatus::Accepted {
                     break;
                 }
             }
             framer.end();
             let accepted = progress.newly_accepted();
-            if is_overflowing && progress.status() == SinkStatus::Accepted {
+            if is_overflowing && progress.status.get() == SinkStatus::Accepted {
                 progress.note(0, (pass.sink)(overflowing(descriptor, stream)));
             }
             accepted
         };
         let outcome = self.observe(reader.exporter, &reader.registry.shared, callbacks, take);
-        match (progress.status(), outcome) {
+        match (progress.status.get(), outcome) {
             (SinkStatus::Accepted, Err(panic)) => {
                 let what = format!("the callback of metric {:?} panicked: {panic}", descriptor.name);
                 (pass.sink)(Collected::Problem(ProblemKind::CallbackPanicked, what))
@@ -216,6 +217,7 @@ fn overflowing(descriptor: &Descriptor, stream: &Stream) -> Collected<'static> {
 }
 
 /// Progress of framing one metric in parts.
+#[derive(Default)]
 struct Progress {
     status: Cell<SinkStatus>,
     /// Number of points in accepted parts, since the last call of [`newly_accepted`](Self::newly_accepted).
@@ -223,14 +225,6 @@ struct Progress {
 }
 
 impl Progress {
-    fn new() -> Self {
-        Self { status: Cell::new(SinkStatus::Accepted), accepted: Cell::new(0) }
-    }
-
-    fn status(&self) -> SinkStatus {
-        self.status.get()
-    }
-
     fn note(&self, points: u64, status: SinkStatus) {
         self.status.set(status);
         if status != SinkStatus::Full {
@@ -253,7 +247,7 @@ fn framed<'a>(
 ) -> MetricFramer<'a, impl FnMut(FramedPoints<'_>)> {
     let (Pass { limits, record, sink, .. }, scope) = (pass, &descriptor.scope);
     let forward = move |part: FramedPoints<'_>| {
-        if progress.status() != SinkStatus::Accepted {
+        if progress.status.get() != SinkStatus::Accepted {
             return;
         }
         let (points, collected) = match part {

@@ -156,7 +156,7 @@ impl ExportState {
             self.known.retain(|attributes, _| is_observed(attributes));
         }
         if stream.point_kind == RISING_DELTA {
-            self.add_differences(values.into_values(), period, stream.limit);
+            self.add_differences(values, period, stream.limit);
             return period.time;
         }
         let point = |(attributes, number): (AttributeSet, Number)| {
@@ -173,16 +173,11 @@ impl ExportState {
 
     /// Adds the change of each value since the previous observation to the pending points. At most `limit` attribute
     /// sets are pending; changes of further sets are added to the overflow point.
-    fn add_differences(
-        &mut self,
-        observations: impl Iterator<Item = (AttributeSet, Number)>,
-        period: Period,
-        limit: usize,
-    ) {
+    fn add_differences(&mut self, values: StreamValues, period: Period, limit: usize) {
         let overflow = overflow();
         let index_of = |(index, pending): (usize, &ObservedPoint)| (pending.attributes.clone(), index);
         let mut indices: HashMap<_, _> = self.pending.iter().enumerate().map(index_of).collect();
-        for (mut attributes, number) in observations {
+        for (mut attributes, number) in values.into_values() {
             let before = self.known.insert(attributes.clone(), (period.start, number));
             let change = difference(number, before.map(|(_, last)| last));
             let real = self.pending.len() - usize::from(indices.contains_key(&overflow));

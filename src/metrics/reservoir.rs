@@ -22,6 +22,9 @@ use crate::record::{AttributeSet, Exemplar, Number, Period, random};
 /// exemplars take little memory, and little room in a request.
 const MAX_REMOVED_BYTES: usize = 4096;
 
+/// Returns the attributes that were removed from a measurement. Called only if the measurement becomes an exemplar.
+pub(super) type Removed<'a> = dyn Fn() -> AttributeSet + 'a;
+
 /// The exemplars of one series.
 pub(super) struct Reservoir {
     /// A measurement is offered if [`context::offering`] has one of these bits.
@@ -74,13 +77,7 @@ impl Reservoir {
     /// Keeps an offered measurement that was not skipped.
     #[cold]
     #[inline(never)]
-    pub(super) fn keep(
-        &self,
-        sample: usize,
-        value: Number,
-        layout: Layout,
-        removed: &dyn Fn() -> AttributeSet,
-    ) {
+    pub(super) fn keep(&self, sample: usize, value: Number, layout: Layout, removed: &Removed<'_>) {
         context::without_offering(|| {
             let (span, _) = context::span_and_time();
             if span.is_none() && self.filter == context::IN_SAMPLED_SPAN {

@@ -3,12 +3,14 @@
 //! Cumulative series are read and kept. The values of delta series are taken, and put back unless their export is
 //! confirmed. Idle delta series are forgotten.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 #[cfg(feature = "metrics")]
 use super::aggregator::Aggregator;
 use super::aggregator::PointValue;
 use super::handles::sealed::Pair;
+use super::reservoir::Removed;
 use super::table::{Series, SeriesRequest, Table};
 use crate::config::KeySelection;
 use crate::process::lock;
@@ -259,7 +261,7 @@ fn with_kept(keys: Option<&KeySelection>, pairs: &[Pair<'_>], take: impl FnOnce(
 
 /// Aggregates a measurement. The series cannot be removed meanwhile: the table is locked for reading, or the series is
 /// bound.
-fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &dyn Fn() -> AttributeSet) {
+fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &Removed<'_>) {
     let held = read(table);
     let series = match held.find(pairs) {
         // A series that needs no allocation is not an explicit histogram, so it has only one sample of exemplars, and
@@ -318,7 +320,7 @@ fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Se
 /// Removes idle series after a collection if the table is more than half full, so that it rarely becomes full.
 fn renew(table: &RwLock<Table>) {
     let held = read(table);
-    held.set_cleared(false);
+    held.is_cleared.store(false, Ordering::Relaxed);
     if held.is_half_full() {
         drop(held);
         // The removed series are freed at the end of the block, after the write lock is released.
@@ -335,7 +337,7 @@ fn make_room(table: &RwLock<Table>) {
     }
     let mut held = table.write().unwrap_or_else(PoisonError::into_inner);
     let forgotten = held.is_crowded().then(|| {
-        held.set_cleared(true);
+        held.is_cleared.store(true, Ordering::Relaxed);
         held.forget_idle()
     });
     drop(held);

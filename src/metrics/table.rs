@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::aggregator::{AggregationKind, Aggregator};
 use super::handles::sealed::Pair;
-use super::reservoir::Reservoir;
+use super::reservoir::{Removed, Reservoir};
 use crate::config::{ExemplarFilter, OVERFLOW};
 use crate::context::unix_now;
 use crate::process::lock;
@@ -40,7 +40,7 @@ pub(super) struct Table {
     all: Mutex<Vec<Arc<Series>>>,
     /// True if idle series were already removed to make room since the last collection. A second removal would rarely
     /// find any.
-    is_cleared: AtomicBool,
+    pub(super) is_cleared: AtomicBool,
 }
 
 struct Buckets {
@@ -93,7 +93,7 @@ impl Buckets {
     /// Finds the series if it or the pairs do not follow the pattern: other keys, or the same keys in another order.
     #[inline(never)]
     fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
-        let hash = self.pattern.hash_of_any(pairs);
+        let hash = AttributeSet::hash(pairs, self.pattern.seed);
         self.chain(hash).find(|series| series.attributes.equals(pairs))
     }
 }
@@ -150,11 +150,6 @@ impl Table {
     /// Returns whether the table is full, but may contain idle series that can be removed.
     pub(super) fn is_crowded(&self) -> bool {
         !self.is_cleared.load(Ordering::Relaxed) && self.is_full(&lock(&self.all))
-    }
-
-    /// Sets whether the idle series were already removed.
-    pub(super) fn set_cleared(&self, is_cleared: bool) {
-        self.is_cleared.store(is_cleared, Ordering::Relaxed);
     }
 
     /// Returns the series with these attributes, and makes it if it does not exist.
@@ -401,12 +396,8 @@ pub(super) struct Series {
 }
 
 impl Series {
-    pub(super) fn new(
-        attributes: AttributeSet,
-        hash: u64,
-        is_patterned: bool,
-        (aggregation, exemplars): &SeriesKind,
-    ) -> Arc<Self> {
+    fn new(attributes: AttributeSet, hash: u64, is_patterned: bool, kind: &SeriesKind) -> Arc<Self> {
+        let (aggregation, exemplars) = kind;
         let (bound, is_forgotten) = (AtomicU32::new(0), AtomicBool::new(false));
         let (aggregator, since) = (Aggregator::new(aggregation), unix_now());
         let reservoir = Reservoir::new(*exemplars);
@@ -421,7 +412,7 @@ impl Series {
 
     /// Aggregates a measurement. `removed` returns the attributes that were removed from it.
     #[inline(always)]
-    pub(super) fn update_reduced(&self, bits: u64, removed: &dyn Fn() -> AttributeSet) {
+    pub(super) fn update_reduced(&self, bits: u64, removed: &Removed<'_>) {
         match self.reservoir.is_offered() {
             false => self.aggregator.update(bits),
             true => self.update_offered(bits, removed),
@@ -429,14 +420,14 @@ impl Series {
     }
 
     #[inline(never)]
-    fn update_offered(&self, bits: u64, removed: &dyn Fn() -> AttributeSet) {
+    fn update_offered(&self, bits: u64, removed: &Removed<'_>) {
         let sample = self.aggregator.update_offered(bits);
         self.offer(sample, bits, removed);
     }
 
     /// Offers an aggregated measurement as an exemplar.
     #[inline(always)]
-    pub(super) fn offer(&self, sample: usize, bits: u64, removed: &dyn Fn() -> AttributeSet) {
+    pub(super) fn offer(&self, sample: usize, bits: u64, removed: &Removed<'_>) {
         if !self.reservoir.skips(sample) {
             let (value, layout) = (self.aggregator.number(bits), self.aggregator.layout());
             self.reservoir.keep(sample, value, layout, removed);

@@ -177,7 +177,8 @@ impl AttributeSet {
 impl Entry {
     /// Returns the entry of the last field, which begins at `start`. All positions fit into 32 bits.
     fn of_field(bytes: &[u8], start: usize, key_len: usize) -> Self {
-        let after_length = |at: usize| at + varint_len(&bytes[at..]);
+        let is_continued = |byte: &&u8| **byte & 0x80 != 0;
+        let after_length = |at: usize| at + bytes[at..].iter().take_while(is_continued).count() + 1;
         // tag, length, key tag, key length, key, value tag, value length, value
         let key = after_length(after_length(start + 1) + 1);
         let value = after_length(key + key_len + 1);
@@ -230,11 +231,6 @@ fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
         Value::Float(number) => Some((tag::double_value, number.to_bits())),
         _ => None,
     }
-}
-
-/// Returns the length of the varint at the front.
-fn varint_len(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1
 }
 
 /// Encodes a value as an `AnyValue` message. Returns no bytes if the value is nested too deeply.

@@ -331,11 +331,6 @@ impl<'a> Writer<'a> {
         self.put(&value.to_le_bytes());
     }
 
-    #[inline]
-    pub(crate) fn fixed32(&mut self, value: u32) {
-        self.put(&value.to_le_bytes());
-    }
-
     /// Writes a string or bytes field with a one-byte tag.
     #[inline]
     pub(crate) fn field(&mut self, tag: u8, bytes: &[u8]) {

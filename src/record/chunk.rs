@@ -84,14 +84,6 @@ impl Storage {
             Self::Slot(_) => scope.run_header(),
         }
     }
-
-    /// Appends the header of a new run. It becomes valid together with the first record.
-    fn begin_run(&mut self, scope: &Scope) {
-        match self {
-            Self::Heap(_) => {}
-            Self::Slot(slot) => slot.append(scope.run_header()),
-        }
-    }
 }
 
 /// Consecutive records of one scope.
@@ -271,7 +263,10 @@ impl Chunk {
                 run.end = self.bytes.len();
             }
             _ => {
-                self.bytes.begin_run(scope);
+                if let Storage::Slot(slot) = &mut self.bytes {
+                    // The header becomes valid together with the first record.
+                    slot.append(scope.run_header());
+                }
                 let start = self.bytes.len();
                 self.bytes.append(frame);
                 self.runs.push(Run { scope: Arc::clone(scope), records, start, end: self.bytes.len() });

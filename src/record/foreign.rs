@@ -1,7 +1,7 @@
 //! Fields that only records of another SDK have: the number of items that the other SDK dropped, and unknown severities
 //! and times.
 
-use super::{LogEnd, LogLimits, LogRecord, Severity, SpanHead, SpanLimits, SpanRecord};
+use super::{LogEnd, LogRecord, Severity, SpanHead, SpanLimits, SpanRecord};
 
 impl SpanRecord {
     /// Like [`begin`](Self::begin), but without limits.
@@ -30,11 +30,6 @@ impl SpanRecord {
 }
 
 impl LogRecord {
-    /// Like [`begin`](Self::begin), but without limits.
-    pub(crate) fn begin_foreign(&mut self, max_bytes: usize) {
-        self.begin(&LogLimits::of_each(u32::MAX), max_bytes);
-    }
-
     /// Like [`finish`](Self::finish), for a record whose severity may be unknown. A time of 0 means that the time is
     /// unknown.
     pub(crate) fn finish_foreign(&mut self, severity: Option<Severity>, end: &LogEnd) -> Option<&[u8]> {

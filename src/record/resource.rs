@@ -86,17 +86,21 @@ impl Resource {
 
     /// Returns the value of a key if it is a string.
     pub(crate) fn get_str(&self, key: &str) -> Option<&str> {
-        let known = self.attributes.iter().find(|known| key_of_field(known) == key.as_bytes())?;
-        match value_of_field(known)? {
-            (1, Raw::Bytes(text)) => std::str::from_utf8(text).ok(),
-            _ => None,
-        }
+        text_of(self.attributes.iter().map(Vec::as_slice), key)
     }
 }
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.shown()).finish()
+    }
+}
+
+/// Returns the value of the attribute with this key, if it is a string.
+fn text_of<'f>(mut attributes: impl Iterator<Item = &'f [u8]>, key: &str) -> Option<&'f str> {
+    match value_of_field(attributes.find(|field| key_of_field(field) == key.as_bytes())?)? {
+        (1, Raw::Bytes(text)) => std::str::from_utf8(text).ok(),
+        _ => None,
     }
 }
 
@@ -114,11 +118,7 @@ fn value_of_field(field: &[u8]) -> Option<(u32, Raw<'_>)> {
 /// Returns the `service.name` of a resource encoded by [`Resource::field`]; empty if it is not set to a string.
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) fn service_name(field: &[u8]) -> &str {
-    let mut attributes = frames(content(field).unwrap_or_default());
-    match attributes.find(|field| key_of_field(field) == b"service.name").and_then(value_of_field) {
-        Some((1, Raw::Bytes(text))) => std::str::from_utf8(text).unwrap_or_default(),
-        _ => "",
-    }
+    text_of(frames(content(field).unwrap_or_default()), "service.name").unwrap_or_default()
 }
 
 fn unknown_service() -> String {
@@ -148,11 +148,6 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    #[cfg(test)]
-    pub(crate) fn new(signal: Signal, name: &str, version: &str) -> Self {
-        ScopeBuilder::new(name).version(version).into_scope(signal, None)
-    }
-
     /// Makes a scope of a request that was read from the spool: the scope has encoded fields, but no name.
     pub(super) fn of_request(signal: Signal, field: Vec<u8>, resource: Arc<[u8]>) -> Self {
         Self::of_fields(signal, <[String; 3]>::default(), field, Some(resource))

@@ -345,11 +345,7 @@ messages! {
     ScopeLogs { scope = 1 (InstrumentationScope), log_records = 2 [LogRecord], schema_url = 3 Text, }
     ScopeMetrics { scope = 1 (InstrumentationScope), metrics = 2 [Metric], schema_url = 3 Text, }
 
-    Resource {
-        attributes = 1 [KeyValue],
-        dropped_attributes_count = 2 Uint32,
-        entity_refs = 3 [EntityRef],
-    }
+    Resource { attributes = 1 [KeyValue], dropped_attributes_count = 2 Uint32, entity_refs = 3 [EntityRef], }
     EntityRef { schema_url = 1 Text, type_ = 2 Text, id_keys = 3 [Text], description_keys = 4 [Text], }
     InstrumentationScope {
         name = 1 Text,

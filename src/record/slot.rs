@@ -23,11 +23,9 @@
 
 #[cfg(not(all(feature = "spool", target_os = "linux")))]
 use std::convert::Infallible;
-use std::fmt;
-use std::hint;
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fmt, hint, mem};
 
 use super::copies::STROKE;
 #[cfg(test)]

@@ -385,7 +385,7 @@ impl SpanRecord {
             out.field(link::trace_state, target.trace_state.as_bytes());
         }
         out.byte(link::flags);
-        out.fixed32(flags(target.trace_flags, target.is_remote));
+        out.put(&flags(target.trace_flags, target.is_remote).to_le_bytes());
         let (tag, dropped_tag) = (link::attributes, link::dropped_attributes_count);
         self.attributes.open_sub_message(nested, tag, self.limits.link_attributes, dropped_tag);
         Some(())

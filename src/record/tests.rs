@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, Key
 use proptest::prelude::*;
 use prost::Message;
 
-use super::Value;
+use super::{Scope, ScopeBuilder, Signal, Value};
 
 /// Returns whether the step `what` must be done wrong, for example with its stores in the wrong order. A test of crash
 /// recovery asks for this by an environment variable, to prove that the test detects the mistake.
@@ -22,6 +22,12 @@ pub(super) fn is_wrong(what: &str) -> bool {
 pub(super) fn store_early(what: &str, word: &AtomicU32, value: u32) {
     if is_wrong(what) {
         word.store(value, Ordering::Release);
+    }
+}
+
+impl Scope {
+    pub(crate) fn new(signal: Signal, name: &str, version: &str) -> Self {
+        ScopeBuilder::new(name).version(version).into_scope(signal, None)
     }
 }
 

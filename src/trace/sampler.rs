@@ -168,8 +168,7 @@ impl Simple {
 
 /// Returns the last 64 bits of a trace id without the lowest one.
 fn low_bits(TraceId(id): TraceId) -> u64 {
-    let low = [id[8], id[9], id[10], id[11], id[12], id[13], id[14], id[15]];
-    u64::from_be_bytes(low) >> 1
+    u128::from_be_bytes(id) as u64 >> 1
 }
 
 impl<'a> Candidate<'a> {

@@ -14,7 +14,7 @@ use super::input::{Disposition, SdkInput, pass_to_input, with_any_value};
 use crate::bridge::shows_credentials;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::{LogEnd, LogRecord, Pool, Severity, Signal, SpanId, SpanRef, TraceId};
+use crate::record::{LogEnd, LogLimits, LogRecord, Pool, Severity, Signal, SpanId, SpanRef, TraceId};
 use crate::telemetry::provider::Provider;
 
 thread_local! {
@@ -124,7 +124,8 @@ fn is_of_ureq(log: &SdkLogRecord) -> bool {
 
 /// Writes all fields except those that [`end`] returns.
 fn write(log: &SdkLogRecord, record: &mut LogRecord, largest: usize) {
-    record.begin_foreign(largest);
+    // The SDK has already applied its limits.
+    record.begin(&LogLimits::of_each(u32::MAX), largest);
     if let Some(body) = log.body() {
         with_any_value(body, |body| record.set_body(body));
     }

@@ -7,7 +7,7 @@ use std::thread;
 use tracing::{Event, Level, Metadata};
 
 use super::TracingLayer;
-use super::fields::{FieldValue, Fields, set_error, set_exception};
+use super::fields::{FieldValue, Fields};
 use crate::context::SpanContext;
 use crate::logs::Logger;
 use crate::record::{EncodedAttributes, Severity, SpanRecord, Status, Value};
@@ -48,7 +48,7 @@ impl<'a> EventRecord<'a> {
         }
         if layer.exceptions && self.fields.has_errors {
             self.fields.each(|_, value| match value {
-                FieldValue::Error(error) => set_exception(&error, |key, value| open.record.set(key, value)),
+                FieldValue::Error(error) => error.set_exception(|key, value| open.record.set(key, value)),
                 FieldValue::Plain(_) => {}
             });
         }
@@ -110,7 +110,7 @@ impl<'a> EventRecord<'a> {
                 set("exception.message", value);
             }
             FieldValue::Plain(value) => set(name, value),
-            FieldValue::Error(error) => set_error(name, &error, exceptions, &mut *set),
+            FieldValue::Error(error) => error.set_as(name, exceptions, &mut *set),
         });
     }
 

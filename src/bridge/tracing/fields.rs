@@ -60,6 +60,21 @@ impl<'a> ErrorText<'a> {
     pub(super) fn causes(&self) -> Vec<&'a str> {
         self.causes.iter().map(|range| self.fields.text(range)).collect()
     }
+
+    /// Sets the attributes of an exception.
+    pub(super) fn set_exception(&self, set: impl FnMut(&str, Value<'_>)) {
+        record::set_exception(self.text, &self.causes().join("\n"), set);
+    }
+
+    /// Sets the field of the error, and its causes as `<field>.chain`; before them, if `exceptions` is true, the
+    /// attributes of an exception.
+    pub(super) fn set_as(&self, name: &str, exceptions: bool, mut set: impl FnMut(&str, Value<'_>)) {
+        if exceptions {
+            self.set_exception(&mut set);
+        }
+        set(name, Value::Str(self.text));
+        set(&chain_key(name), Value::Strs(&self.causes()));
+    }
 }
 
 thread_local! {
@@ -313,27 +328,9 @@ pub(super) fn set_fields(span: &mut OpenSpan, fields: &Fields, exceptions: bool)
         FieldValue::Plain(Value::Str(text)) => set_text(span, name, text),
         FieldValue::Plain(value) => span.record.set(name, value),
         FieldValue::Error(error) => {
-            set_error(name, &error, exceptions, |key, value| span.record.set(key, value));
+            error.set_as(name, exceptions, |key, value| span.record.set(key, value));
         }
     });
-}
-
-pub(super) fn set_exception(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'_>)) {
-    record::set_exception(error.text, &error.causes().join("\n"), set);
-}
-
-/// Sets the field of an error, and its causes as `<field>.chain`; with `exceptions`, also the attributes of an exception.
-pub(super) fn set_error(
-    name: &str,
-    error: &ErrorText<'_>,
-    exceptions: bool,
-    mut set: impl FnMut(&str, Value<'_>),
-) {
-    if exceptions {
-        set_exception(error, &mut set);
-    }
-    set(name, Value::Str(error.text));
-    set(&chain_key(name), Value::Strs(&error.causes()));
 }
 
 /// Returns the key for the causes of the error in a field.

@@ -8,7 +8,7 @@ pub(crate) struct Pattern {
     /// The keys back to back.
     bytes: Box<[u8]>,
     keys: Box<[Key]>,
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 struct Key {
@@ -90,11 +90,6 @@ impl Pattern {
     #[inline(never)]
     fn is_any_key(&self, known: &Text, key: &[u8]) -> bool {
         known.is(key, &self.bytes)
-    }
-
-    /// Returns the hash of pairs that need not follow the pattern.
-    pub(crate) fn hash_of_any(&self, pairs: &[(&str, Value<'_>)]) -> u64 {
-        AttributeSet::hash(pairs, self.seed)
     }
 
     /// Returns whether the set was created with these keys in this order.
