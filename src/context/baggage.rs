@@ -170,15 +170,11 @@ impl fmt::Debug for Baggage {
 /// Removes the member with the same key, and appends `member` if it fits.
 fn replace(members: &mut Vec<Member>, member: Member) {
     members.retain(|known| known.key != member.key);
-    let comma = usize::from(!members.is_empty());
-    if members.len() < MAX_MEMBERS && bytes(members) + comma + member.encoded.len() <= MAX_BYTES {
+    // A comma follows each of the other members.
+    let others: usize = members.iter().map(|known| known.encoded.len() + 1).sum();
+    if members.len() < MAX_MEMBERS && others + member.encoded.len() <= MAX_BYTES {
         members.push(member);
     }
-}
-
-/// Returns the length of these members as a header.
-fn bytes(members: &[Member]) -> usize {
-    members.iter().map(|member| member.encoded.len()).sum::<usize>() + members.len().saturating_sub(1)
 }
 
 impl Member {
@@ -197,12 +193,9 @@ impl Member {
     fn parse(text: &str) -> Option<Self> {
         let (pair, metadata) = text.split_once(';').unwrap_or((text, ""));
         let (key, value) = pair.split_once('=')?;
-        let value = trim(value);
-        value
-            .bytes()
-            .all(is_octet)
-            .then(|| Self::new(trim(key), &decode_percent(value.as_bytes()), metadata))
-            .flatten()
+        let value = trim(value).as_bytes();
+        let is_valid = value.iter().copied().all(is_octet);
+        is_valid.then(|| Self::new(trim(key), &decode_percent(value), metadata)).flatten()
     }
 
     fn metadata(&self) -> &str {
@@ -214,10 +207,8 @@ impl Member {
 /// Appends the valid properties, `key` or `key=value`, without white space. Leaves out malformed ones.
 fn write_metadata(text: &str, encoded: &mut String) {
     for property in text.split(';') {
-        let (key, value) = match property.split_once('=') {
-            Some((key, value)) => (trim(key), Some(trim(value))),
-            None => (trim(property), None),
-        };
+        let mut parts = property.splitn(2, '=').map(trim);
+        let (key, value) = (parts.next().unwrap_or_default(), parts.next());
         if is_token(key) && value.unwrap_or_default().bytes().all(is_octet) {
             encoded.extend([";", key]);
             encoded.extend(value.into_iter().flat_map(|value| ["=", value]));
@@ -256,23 +247,15 @@ fn encode(value: &str, encoded: &mut String) {
 /// W3C Baggage demands.
 pub fn decode_percent(value: &[u8]) -> String {
     let hex = |digit: u8| char::from(digit).to_digit(16);
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value;
-    while let [first, after @ ..] = rest {
+    let (mut bytes, mut rest) = (Vec::with_capacity(value.len()), value);
+    while let [first, ..] = rest {
         let escaped = match rest {
             [b'%', high, low, ..] => hex(*high).zip(hex(*low)),
             _ => None,
         };
-        match escaped {
-            Some((high, low)) => {
-                bytes.push((high << 4 | low) as u8);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+        let (byte, len) = escaped.map_or((*first, 1), |(high, low)| ((high << 4 | low) as u8, 3));
+        bytes.push(byte);
+        rest = &rest[len..];
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -135,10 +135,9 @@ impl SpanContext {
 
 pub(super) fn hex<const N: usize>(digits: &[u8]) -> Result<[u8; N], ParseContextError> {
     // The standard forbids upper case, which `from_hex` accepts.
-    let digits =
-        std::str::from_utf8(digits).ok().filter(|digits| !digits.bytes().any(|b| b.is_ascii_uppercase()));
-    let bytes = digits.and_then(|digits| from_hex(digits).ok());
-    bytes.ok_or(ParseContextError("not lower-case hexadecimal"))
+    let is_lower = !digits.iter().any(u8::is_ascii_uppercase);
+    let text = std::str::from_utf8(digits).ok().filter(|_| is_lower);
+    text.and_then(|text| from_hex(text).ok()).ok_or(ParseContextError("not lower-case hexadecimal"))
 }
 
 #[cfg(test)]

@@ -220,12 +220,9 @@ impl Aggregator {
         match self {
             _ if times == 0 => {}
             Self::Explicit(histogram) => {
-                let bucket = histogram.with(|histogram| histogram.record_in_bucket(value, times));
-                return bucket.unwrap_or_default();
+                return histogram.with(|part| part.record_in_bucket(value, times)).unwrap_or_default();
             }
-            Self::Exponential(histogram) => {
-                histogram.with(|histogram| _ = histogram.record_many(value, times));
-            }
+            Self::Exponential(histogram) => histogram.with(|part| _ = part.record_many(value, times)),
             Self::FloatSum(sum) => sum.with(|sum| sum.add((value * times as f64).clamp(f64::MIN, f64::MAX))),
             aggregator => aggregator.update(value.to_bits()),
         }

@@ -12,13 +12,6 @@ use crate::context::{self, BridgedSpan, ContextGuard};
 use crate::process::atomic::AtomicU64;
 use crate::process::{self, lock};
 
-/// The innermost entered span, to which events belong.
-pub(super) struct Innermost {
-    pub(super) id: Id,
-    /// True if the span was recorded when it was entered.
-    pub(super) is_recording: bool,
-}
-
 thread_local! {
     /// Number of dropped layers when this thread last removed their spans.
     static GONE: Cell<u64> = const { Cell::new(0) };
@@ -29,11 +22,12 @@ pub(super) fn span_of(layer: &LayerId, id: &Id) -> BridgedSpan {
     BridgedSpan { layer: layer.0, id: id.into_u64() }
 }
 
-/// Returns the innermost span of this layer that the thread is in.
+/// Returns the innermost span of this layer that the thread is in, to which events belong, and whether the span was
+/// recorded when it was entered.
 #[inline]
-pub(super) fn innermost(layer: &LayerId) -> Option<Innermost> {
+pub(super) fn innermost(layer: &LayerId) -> Option<(Id, bool)> {
     let (id, is_recording) = context::innermost_of_layer(layer.0)?;
-    Some(Innermost { id: Id::from_u64(id), is_recording })
+    Some((Id::from_u64(id), is_recording))
 }
 
 /// Returns whether this thread's current span may belong to another layer.

@@ -9,7 +9,7 @@ use tracing_subscriber::layer::Context;
 
 use super::TracingLayer;
 use super::call_site::CallSite;
-use super::entered::{self, Innermost, span_of};
+use super::entered::{self, span_of};
 use super::event::{EventRecord, set_thread, severity};
 use super::fields::{Fields, FieldsOf, StartingSpan, set_fields};
 use super::open::{Activity, SpanState};
@@ -72,7 +72,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         if !self.is_of_use(event, innermost.as_ref()) {
             return self.count_if_filtered(event, innermost.is_some());
         }
-        let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
+        let span = event.parent().or(innermost.as_ref().map(|(id, _)| id));
         // Reading the fields runs code of the program. If it panics, the event is counted as lost.
         let on_panic = OnPanic(|| self.count_panic(event, span));
         Fields::read(|fields| event.record(fields), |fields| self.set_on(event, fields, span));
@@ -106,8 +106,9 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
 
 impl TracingLayer {
     /// Returns whether an event may be sent. If not, its fields are not formatted.
-    fn is_of_use(&self, event: &Event<'_>, innermost: Option<&Innermost>) -> bool {
-        let goes_to_span = self.events.are_of_spans() && innermost.is_some_and(|span| span.is_recording);
+    fn is_of_use(&self, event: &Event<'_>, innermost: Option<&(Id, bool)>) -> bool {
+        let goes_to_span =
+            self.events.are_of_spans() && innermost.is_some_and(|(_, is_recording)| *is_recording);
         let may_be_logged = innermost.is_none() || self.events.are_logs();
         goes_to_span || event.parent().is_some() || may_be_logged && self.takes_log(event.metadata())
     }
