@@ -6,6 +6,7 @@ use super::aggregator::AggregationKind;
 use super::handles::{Counter, Gauge, Histogram, Measure, UpDownCounter};
 use super::instrument::{Descriptor, Instrument, LateMetadata, Metadata, NumberKind};
 use super::observable::{Observable, Observer};
+use super::stream::Keys;
 use super::{Meter, Observation};
 use crate::config::{InstrumentKind, KeySelection, check_bounds};
 use crate::metrics::aggregation::{DEFAULT_BOUNDS, SECONDS_BOUNDS};
@@ -37,7 +38,7 @@ pub struct InstrumentBuilder<'a> {
     description: &'a str,
     buckets: Option<AggregationKind>,
     limit: Option<usize>,
-    keys: Option<Arc<KeySelection>>,
+    keys: Keys,
     late_metadata: Option<&'a LateMetadata>,
 }
 

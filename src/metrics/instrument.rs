@@ -7,9 +7,9 @@ use super::aggregator::AggregationKind;
 use super::handles::sealed::Pair;
 use super::registry::MeterShared;
 use super::storage::{BoundSeries, BoundStream, MetricStorage};
-use super::stream::Stream;
+use super::stream::{Keys, Stream};
 use super::table::{Series, Table};
-use crate::config::{InstrumentKind, KeySelection};
+use crate::config::InstrumentKind;
 use crate::context::unix_now;
 use crate::process::PerProcess;
 use crate::record::{Number, Scope};
@@ -57,7 +57,7 @@ pub(super) struct Descriptor {
     /// Maximum number of series, if the program has chosen one.
     pub(super) limit: Option<usize>,
     /// Attribute keys that the program has chosen.
-    pub(super) keys: Option<Arc<KeySelection>>,
+    pub(super) keys: Keys,
     /// One or more streams per exporter of metrics. Empty if there is no such exporter, or if views drop all streams.
     pub(super) streams: Box<[Stream]>,
 }

@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use super::handles::sealed::Pair;
 use super::handles::{Attributes, Measure, difference, is_negative, sum};
 use super::instrument::Descriptor;
 use super::registry::MeterShared;
 use super::storage::kept_set;
-use super::stream::Stream;
+use super::stream::{Keys, Stream};
 use super::table::overflow;
-use crate::config::KeySelection;
 use crate::context::{self, unix_now};
 use crate::process::{PerProcess, contain_panic, lock};
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, PointKind};
@@ -67,7 +66,7 @@ impl Observations {
 struct StreamValues {
     values: Vec<(AttributeSet, Number)>,
     by_set: HashMap<AttributeSet, usize>,
-    keys: Option<Arc<KeySelection>>,
+    keys: Keys,
     limit: usize,
     /// True if values with different attributes may be added up, as in the overflow series.
     adds_up: bool,

@@ -66,8 +66,8 @@ impl Registry {
         views: Vec<View>,
         exemplars: ExemplarFilter,
     ) -> Self {
-        let shared = Arc::new(MeterShared::new(readers, views, exemplars));
-        Self { shared, instruments: Mutex::default() }
+        let shared = MeterShared { readers, views, exemplars, seed: random(), ..MeterShared::default() };
+        Self { shared: Arc::new(shared), instruments: Mutex::default() }
     }
 
     /// Sets the function that the first measurement in a forked child calls.
@@ -197,6 +197,7 @@ fn conflict(name: &str, known: &Descriptor, new: &Descriptor) -> String {
 const MAX_MISUSES: usize = 200;
 
 /// State shared by all instruments of a provider: the exporters for which they measure, and the reported misuses.
+#[derive(Default)]
 pub(super) struct MeterShared {
     /// Settings of each exporter of metrics.
     pub(super) readers: Vec<PeriodicReaderSettings>,
@@ -218,15 +219,6 @@ struct Misuses {
 }
 
 impl MeterShared {
-    pub(super) fn new(
-        readers: Vec<PeriodicReaderSettings>,
-        views: Vec<View>,
-        exemplars: ExemplarFilter,
-    ) -> Self {
-        let (misuses, start_in_child) = (Mutex::default(), OnceLock::new());
-        Self { readers, views, exemplars, seed: random(), misuses, start_in_child }
-    }
-
     #[cold]
     pub(super) fn report_misuse(&self, what: String) {
         process::with_fork_lock(|| {

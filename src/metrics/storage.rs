@@ -11,6 +11,7 @@ use super::aggregator::Aggregator;
 use super::aggregator::PointValue;
 use super::handles::sealed::Pair;
 use super::reservoir::Removed;
+use super::stream::Keys;
 use super::table::{Series, SeriesRequest, Table};
 use crate::config::KeySelection;
 use crate::process::lock;
@@ -20,7 +21,7 @@ use crate::record::{AggregationTemporality, AttributeSet, Exemplar, Period, Valu
 pub(super) struct MetricStorage {
     series: SeriesTable,
     /// Keys of the attributes that are kept; `None` keeps all.
-    keys: Option<Arc<KeySelection>>,
+    keys: Keys,
     /// Start of the current period of delta series: the creation of the instrument, or the last collection.
     since: Mutex<u64>,
 }
@@ -88,12 +89,7 @@ impl Drop for PendingPoint {
 
 impl MetricStorage {
     /// Makes the storage of a table's series. Attributes whose keys are not kept are removed from measurements first.
-    pub(super) fn new(
-        table: Table,
-        temporality: AggregationTemporality,
-        keys: Option<Arc<KeySelection>>,
-        now: u64,
-    ) -> Self {
+    pub(super) fn new(table: Table, temporality: AggregationTemporality, keys: Keys, now: u64) -> Self {
         let series = match temporality {
             AggregationTemporality::Cumulative if keys.is_some() => SeriesTable::Filtered(table),
             AggregationTemporality::Cumulative => SeriesTable::Cumulative(table),

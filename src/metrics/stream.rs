@@ -13,6 +13,9 @@ use crate::record::{
     PointKind,
 };
 
+/// The keys of the attributes that a stream keeps; `None` keeps all.
+pub(super) type Keys = Option<Arc<KeySelection>>;
+
 /// One metric that one exporter sends for an instrument. Each view that selects the instrument makes one stream per
 /// exporter, or none if it drops the metric. Without such a view, the instrument has one stream per exporter.
 #[derive(Debug, Clone)]
@@ -26,7 +29,7 @@ pub(super) struct Stream {
     pub(super) temporality: AggregationTemporality,
     pub(super) point_kind: PointKind,
     /// Keys of the exported attributes; `None` for all.
-    pub(super) keys: Option<Arc<KeySelection>>,
+    pub(super) keys: Keys,
     /// Maximum number of series, besides the overflow series.
     pub(super) limit: usize,
     has_sum: bool,

@@ -247,14 +247,9 @@ pub(crate) fn decoded_bytes(signal: Signal, request: &[u8]) -> usize {
     bytes
 }
 
-fn add_decoded_bytes(
-    total: &mut usize,
-    schema: &Schema,
-    message: &[u8],
-    depth: u32,
-) -> Result<(), Malformed> {
+fn add_decoded_bytes(total: &mut usize, schema: &Schema, bytes: &[u8], depth: u32) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(Malformed)?;
-    for field in Fields::of(message) {
+    for field in Fields::of(bytes) {
         let (number, value) = field?;
         let Some(field) = schema.field(number) else { continue };
         let size = match (field.kind, value) {

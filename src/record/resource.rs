@@ -153,12 +153,8 @@ impl Scope {
         Self::of_fields(signal, <[String; 3]>::default(), field, Some(resource))
     }
 
-    fn of_fields(
-        signal: Signal,
-        [name, version, schema_url]: [String; 3],
-        field: Vec<u8>,
-        resource: Option<Arc<[u8]>>,
-    ) -> Self {
+    fn of_fields(signal: Signal, texts: [String; 3], field: Vec<u8>, resource: Option<Arc<[u8]>>) -> Self {
+        let [name, version, schema_url] = texts;
         let run_header = run_header(&field, resource.as_deref());
         Self { signal, name, version, schema_url, field, resource, run_header }
     }

@@ -30,16 +30,15 @@ pub struct LogExporter {
     input: SdkInput,
 }
 
+type ScopedRecord<'l> = (&'l SdkLogRecord, &'l InstrumentationScope);
+
 impl LogExporter {
     /// Creates an exporter to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self { input: SdkInput::new(provider.as_ref(), Signal::Logs) }
     }
 
-    fn take<'l>(
-        &self,
-        logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
-    ) -> OTelSdkResult {
+    fn take<'l>(&self, logs: impl IntoIterator<Item = ScopedRecord<'l>>) -> OTelSdkResult {
         self.input.take(|disposition| match disposition {
             Disposition::Sent { largest } => self.send(logs, largest),
             Disposition::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
@@ -48,11 +47,7 @@ impl LogExporter {
         })
     }
 
-    fn send<'l>(
-        &self,
-        logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
-        largest: usize,
-    ) {
+    fn send<'l>(&self, logs: impl IntoIterator<Item = ScopedRecord<'l>>, largest: usize) {
         let exporters = self.input.exporters();
         let mut record = Pool::take(&POOL).unwrap_or_default();
         for (log, scope) in logs {

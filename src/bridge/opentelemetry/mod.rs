@@ -99,8 +99,9 @@ impl TryFrom<&trace::SpanContext> for SpanContext {
         let trace_id = TraceId(context.trace_id().to_bytes());
         let span_id = SpanId(context.span_id().to_bytes());
         let known = Self::known(trace_id, span_id, context.trace_flags().to_u8())?;
+        let known = Self { is_remote: context.is_remote(), ..known };
         let state = context.trace_state().header();
-        Ok(Self { is_remote: context.is_remote(), ..known.with_tracestate(&state) })
+        Ok(if state.is_empty() { known } else { known.with_tracestate(&state) })
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::config::{ExemplarFilter, InstrumentKind, PeriodicReaderSettings, Temporality};
+use crate::config::{InstrumentKind, PeriodicReaderSettings, Temporality};
 use crate::metrics::instrument::NumberKind;
 use crate::process::atomic::AtomicU64;
 use crate::record::{Scope, Signal};
@@ -14,7 +14,8 @@ fn counter(
 ) -> (Observable, MeterShared) {
     let reader =
         PeriodicReaderSettings { temporality: Temporality::Delta, ..PeriodicReaderSettings::default() };
-    let shared = MeterShared::new(vec![reader], Vec::new(), ExemplarFilter::default());
+    let mut shared = MeterShared::default();
+    shared.readers.push(reader);
     let descriptor = Descriptor {
         scope: Arc::new(Scope::new(Signal::Metrics, "shop", "")),
         name: "steps".to_owned(),
