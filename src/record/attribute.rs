@@ -1,10 +1,9 @@
 //! Encodes one attribute as OTLP `KeyValue` with an `AnyValue`, and cuts the value to its limit while writing.
 
 use super::Value;
-use super::buffer::{Buffer, Writer, copy_short, field_len, frames};
-use super::chunk::content;
+use super::buffer::{Buffer, Writer, copy_short, field_len};
 use super::schema::tag::{AnyValue as tag, ArrayValue as array_value, KeyValue as key_value};
-use super::wire::encoded_len_varint;
+use super::wire::{decode_varint, encoded_len_varint};
 
 /// Maximum nesting depth of a value; a deeper value is not written. Decoders refuse a request with more than 100
 /// nested levels of messages. The messages around the value of an event's attribute take six levels, each map takes
@@ -245,7 +244,14 @@ pub(super) fn key_of_short(body: &[u8]) -> &[u8] {
 
 /// Returns the key of an attribute field that [`Attribute::write`] or [`write_short`] has written.
 pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
-    let key = || content(frames(content(field)?).next()?);
+    let key = || {
+        let mut rest = field.get(1..)?;
+        decode_varint(&mut rest)?;
+        // The length of the attribute is read; the tag and the length of its key follow.
+        rest = rest.get(1..)?;
+        let length = decode_varint(&mut rest)?;
+        rest.get(..usize::try_from(length).ok()?)
+    };
     key().unwrap_or_default()
 }
 
