@@ -230,7 +230,8 @@ impl<'a> ConvertedValue<'a> {
 
 /// Calls `see` with the body or an attribute value of a log record.
 pub(super) fn with_any_value<T>(value: &AnyValue, see: impl FnOnce(Value<'_>) -> T) -> T {
-    let arena = ListArena::for_all_in(value);
+    let places = std::iter::repeat_with(OnceCell::new).take(lists_in(value, 0)).collect();
+    let arena = ListArena { places, taken: Cell::new(0) };
     see(arena.value(value, 0))
 }
 
@@ -247,11 +248,6 @@ enum List<'a> {
 }
 
 impl<'a> ListArena<'a> {
-    fn for_all_in(value: &AnyValue) -> Self {
-        let places = std::iter::repeat_with(OnceCell::new).take(lists_in(value, 0)).collect();
-        Self { places, taken: Cell::new(0) }
-    }
-
     fn value(&'a self, value: &'a AnyValue, depth: usize) -> Value<'a> {
         match value {
             AnyValue::Int(number) => Value::Int(*number),

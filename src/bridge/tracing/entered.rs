@@ -35,7 +35,7 @@ pub(super) fn innermost(layer: &LayerId) -> Option<(Id, bool)> {
 pub(super) fn has_other_layers() -> bool {
     // The number of dropped layers is loaded first: a layer is created before it is dropped, so the difference below
     // cannot be negative.
-    let gone = layers_gone();
+    let gone = LAYERS_GONE.load(Ordering::Acquire);
     // Ids start at 1, so the difference is the number of live layers plus one.
     NEXT_LAYER.load(Ordering::Relaxed) - gone > 2
 }
@@ -53,7 +53,7 @@ pub(super) fn enter_without_other_layers(layer: &LayerId) -> ContextGuard {
 /// without this, every later span of the thread would become their child.
 #[inline]
 pub(super) fn leave_dropped_layers() {
-    let gone = layers_gone();
+    let gone = LAYERS_GONE.load(Ordering::Acquire);
     if GONE.replace(gone) != gone {
         leave_gone_spans();
     }
@@ -90,9 +90,4 @@ impl Drop for LayerId {
         process::with_fork_lock(|| lock(&LAYERS).retain(|id| *id != self.0));
         LAYERS_GONE.fetch_add(1, Ordering::Release);
     }
-}
-
-#[inline]
-fn layers_gone() -> u64 {
-    LAYERS_GONE.load(Ordering::Acquire)
 }
