@@ -53,16 +53,12 @@ impl PendingPoint {
         let held = read(table);
         series.bind();
         drop(held);
-        match series.aggregator.take() {
-            Some(value) => {
-                let exemplars = series.reservoir.collect(period, true);
-                Some(Self { series, period, value, exemplars, is_taken: true })
-            }
-            None => {
-                series.unbind();
-                None
-            }
-        }
+        let Some(value) = series.aggregator.take() else {
+            series.unbind();
+            return None;
+        };
+        let exemplars = series.reservoir.collect(period, true);
+        Some(Self { series, period, value, exemplars, is_taken: true })
     }
 
     /// Notes that the value was accepted for export, so that it is not put back.

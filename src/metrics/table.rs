@@ -128,14 +128,12 @@ impl Table {
             // Decide once per series: a second check may differ, because a handle may be dropped at any time.
             series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
         }
-        let mut forgotten = RemovedSeries::default();
-        for (kept, gone) in
-            [(&mut self.bare, &mut forgotten.bare), (&mut self.overflow, &mut forgotten.overflow)]
-        {
-            if kept.get().is_some_and(|series| series.is_forgotten()) {
-                *gone = kept.take();
-            }
-        }
+        let take_forgotten = |place: &mut OnceLock<Arc<Series>>| {
+            let is_forgotten = place.get().is_some_and(|series| series.is_forgotten());
+            is_forgotten.then(|| place.take()).flatten()
+        };
+        let unlinked = [take_forgotten(&mut self.bare), take_forgotten(&mut self.overflow)];
+        let mut forgotten = RemovedSeries { _unlinked: unlinked, nodes: None };
         let slots = self.buckets.get_mut().into_iter().flat_map(|buckets| &mut buckets.slots);
         slots.for_each(|slot| forgotten.unlink_from(slot));
         // The removed nodes still hold a reference, so no series is freed here.
@@ -286,10 +284,9 @@ impl Table {
 }
 
 /// Series that were removed from their table.
-#[derive(Default)]
 pub(super) struct RemovedSeries {
-    bare: Option<Arc<Series>>,
-    overflow: Option<Arc<Series>>,
+    /// The series without attributes, and the overflow series. Kept only to be dropped later.
+    _unlinked: [Option<Arc<Series>>; 2],
     /// All other removed series, as a linked list.
     nodes: Option<Box<Node>>,
 }

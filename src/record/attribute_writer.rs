@@ -479,13 +479,9 @@ impl AttributeWriter {
     /// was such a field.
     #[cold]
     fn remove(&mut self, is_it: impl Fn(&[u8]) -> bool) -> bool {
-        match self.buffer.find_field(self.fields.start as usize, is_it) {
-            Some(at) => {
-                self.buffer.remove_field(at);
-                self.fields.hashed_to = self.fields.start;
-                true
-            }
-            None => false,
-        }
+        let Some(at) = self.buffer.find_field(self.fields.start as usize, is_it) else { return false };
+        self.buffer.remove_field(at);
+        self.fields.hashed_to = self.fields.start;
+        true
     }
 }
