@@ -216,7 +216,7 @@ impl SpanContext {
         self.flags & RANDOM != 0
     }
 
-    /// Returns the `tracestate` header, or an empty text if there is none.
+    /// Returns the `tracestate` header, or an empty text without entries.
     #[inline]
     pub fn tracestate(&self) -> &str {
         self.state.as_deref().unwrap_or_default()

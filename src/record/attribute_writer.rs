@@ -166,7 +166,7 @@ impl AttributeWriter {
         self.tasks = self.tasks & !COPY | if is_copied { COPY } else { 0 };
     }
 
-    /// Sets an attribute of the open sub-message or, if there is none, of the record.
+    /// Sets an attribute of the open sub-message, or of the record if no sub-message is open.
     // Where this is inlined, the kind of the value is known, and the bit of a literal key is a constant.
     #[inline(always)]
     pub(super) fn put(&mut self, key: &str, value: Value<'_>) {

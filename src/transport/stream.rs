@@ -74,7 +74,7 @@ impl Stream {
         !tcp.is_write_closed && tcp.is_silent().unwrap_or(false)
     }
 
-    /// Reads bytes that have already arrived. Returns `None` if there are none, and 0 if the peer has closed.
+    /// Reads bytes that have already arrived. Returns `None` without such bytes, and 0 if the peer has closed.
     pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
         self.tcp().set_waiting(false)?;
         let read = self.read(into);

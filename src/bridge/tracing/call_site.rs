@@ -25,7 +25,7 @@ pub(super) struct CallSite {
     pub(super) scope: Scope,
     /// Attributes that all its spans have in common.
     pub(super) attributes: Box<[(&'static str, Value<'static>)]>,
-    /// The same attributes, encoded; `None` if there are none, or if they must be set one by one.
+    /// The same attributes, encoded; `None` without attributes, or if they must be set one by one.
     pub(super) encoded: Option<EncodedAttributes>,
     /// Fields, by their indices.
     pub(super) fields: Box<[PlannedField]>,

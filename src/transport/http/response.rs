@@ -41,7 +41,7 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str, spec: &Http
     status_verdict(status, after, reason)
 }
 
-/// Returns the message in the body of an error: the `message` of a `google.rpc.Status`. If there is none, returns the
+/// Returns the message in the body of an error: the `message` of a `google.rpc.Status`. Without a message, returns the
 /// body as text, or an empty text if the body is protobuf.
 pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
     // If reading fails, the bytes read so far may still contain the reason.
