@@ -164,7 +164,7 @@ impl Tracer {
     ///
     /// Both of these would end the span at once: `tracer.span("checkout");` causes a warning, and
     /// `let _span = tracer.span("checkout").set("order.id", 4711);` causes an [error](Chain). The compiler accepts
-    /// `let _ = tracer.span("checkout");`, which also ends the span at once; `#![warn(let_underscore_drop)]` reports it.
+    /// `let _ = tracer.span("checkout");`, which also ends the span. `#![warn(let_underscore_drop)]` reports it.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
         self.start_child(name, SpanKind::Internal)
@@ -177,8 +177,8 @@ impl Tracer {
     }
 
     /// Starts a span like [`SpanBuilder::start`], if only name and kind are given. These arguments travel in registers;
-    /// a [`SpanSpec`] as the argument would travel in memory. Has the fast paths below a recorded and below an unsampled
-    /// span.
+    /// a [`SpanSpec`] as the argument would travel in memory. Has the fast paths below a recorded and below an
+    /// unsampled span.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
         let spec = SpanSpec::new(self, name, kind);
