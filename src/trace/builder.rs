@@ -141,8 +141,8 @@ pub(super) struct Started {
     clock: Option<Clock>,
 }
 
-/// A span that a fast path has started and entered: its record, which an unsampled span lacks, its ids, and its entry
-/// on the stack. Returned instead of a [`Span`], which is twice as large and would be copied several times.
+/// A span that a fast path has started and entered: its record, unless it is unsampled, its ids, and its entry on the
+/// stack. Returned instead of a [`Span`], which is twice as large and would be copied several times.
 pub(super) type SimplyStarted = (Option<Box<OpenSpan>>, SpanRef, Entered);
 
 impl<'a> SpanBuilder<'a> {
@@ -270,10 +270,10 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts any span that [`Tracer::start_child`] cannot start.
+    /// Starts a span whose parent is not the current span, or whose attributes the sampler reads.
     #[inline(never)]
-    pub(super) fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
-        match context::with_stack(|stack| self.enter_simply(stack?)) {
+    fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
+        match context::with_stack(|stack| self.start_simply(stack?)) {
             Some(started) => Span::started(started),
             None => self.start_fully(attributes),
         }
@@ -281,7 +281,7 @@ impl<'a> SpanSpec<'a> {
 
     /// Starts a span on the general path. Without the thread's stack, the span does not become current.
     #[inline(never)]
-    fn start_fully(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
+    pub(super) fn start_fully(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
         context::with_stack(|stack| {
             let Started { mut context, can_enter, mut open, clock } =
                 self.begin(stack.as_deref().and_then(Stack::top), false, attributes);
@@ -305,10 +305,10 @@ impl<'a> SpanSpec<'a> {
         })
     }
 
-    /// The fast path of a span without a parent, or with an explicit one such as a request's. Returns `None` if the
+    /// Starts a span without a parent, or with an explicit one such as a request's (a fast path). Returns `None` if the
     /// span needs the general path, for example because the sampler reads more than the trace id and the parent's flag.
     #[inline(always)]
-    fn enter_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {
+    pub(super) fn start_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {
         let current = stack.top();
         let (parent, clock) = match self.parent {
             Parent::Current if current.is_none() => (None, None),

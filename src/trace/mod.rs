@@ -30,6 +30,7 @@ mod sampler;
 mod span;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -80,7 +81,7 @@ struct TracerShared {
     largest: Option<usize>,
     /// Open spans of all providers of the same telemetry.
     open_marks: OpenMarks,
-    /// Counts of started spans. With counts, no span starts on a fast path. `None` without self-observation.
+    /// Counts of started spans, which only the slow path updates. `None` without self-observation.
     counts: Option<Arc<SpanCounts>>,
 }
 
@@ -177,21 +178,41 @@ impl Tracer {
     }
 
     /// Starts a span like [`SpanBuilder::start`], if only name and kind are given. These arguments travel in registers;
-    /// a [`SpanSpec`] as the argument would travel in memory. Has the fast paths below a recorded and below an
-    /// unsampled span.
+    /// a [`SpanSpec`] as the argument would travel in memory.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
         let spec = SpanSpec::new(self, name, kind);
-        // The fast paths return few words. Returning a whole span would copy it.
+        // The fast path returns two words. Returning a whole span would copy it.
         let started = context::with_stack(|stack| {
             let stack = stack?;
-            let Frame { context: parent, clock, .. } = stack.top()?;
-            if let Some((mut open, span, clock)) = spec.open_below_recorded(parent, clock.as_ref()) {
-                open.context.replace_by(span);
-                return Some((Some(open), span, stack.push_span(span, Some(clock))));
+            let Frame { context, clock, .. } = stack.top()?;
+            let (mut open, span, clock) = spec.open_below_recorded(context, clock.as_ref())?;
+            open.context.replace_by(span);
+            Some((open, stack.push_span(span, Some(clock))))
+        });
+        match started {
+            Some((open, entered)) => {
+                Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            // In most other cases, the parent is unsampled, and the sampler follows the parent.
-            if parent.is_sampled() || parent.state.is_some() || !self.shared.policy.drops_below_unsampled {
+            None => self.start_other(name, kind),
+        }
+    }
+
+    /// Starts a span below a span that is not recorded, or the first span of a trace.
+    ///
+    /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in
+    /// registers.
+    #[inline(never)]
+    fn start_other(&self, name: &str, kind: SpanKind) -> Span {
+        let spec = SpanSpec::new(self, name, kind);
+        let started = context::with_stack(|stack| {
+            let stack = stack?;
+            let Some(Frame { context: parent, clock, .. }) = stack.top() else {
+                return spec.start_simply(stack);
+            };
+            // In most cases, the parent is unsampled, and the sampler follows the parent.
+            let is_usual = !parent.is_sampled() && parent.state.is_none();
+            if !is_usual || !self.shared.policy.drops_below_unsampled {
                 return None;
             }
             let (span, clock) = (parent.child_ref(false), *clock);
@@ -199,7 +220,7 @@ impl Tracer {
         });
         match started {
             Some(started) => Span::started(started),
-            None => SpanSpec::new(self, name, kind).start_any(None),
+            None => spec.start_fully(None),
         }
     }
 }
