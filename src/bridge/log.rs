@@ -136,8 +136,8 @@ impl LogBridge {
         Self { location, ..self }
     }
 
-    /// Returns the most verbose level that the bridge and at least one exporter accept; `Off` without such a level. With
-    /// this maximum level, `log` itself skips more verbose calls at almost no cost.
+    /// Returns the most verbose level that the bridge and at least one exporter accept, or `Off`. With this
+    /// maximum level, `log` itself skips more verbose calls at almost no cost.
     ///
     /// If there is a chained logger, this function returns `Trace` instead, because that logger may accept different
     /// levels for different targets. If a less verbose level suffices for all loggers, set it with

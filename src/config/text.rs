@@ -135,7 +135,8 @@ fn has_credential(text: &str) -> bool {
     let beginning = text.chars().take(MAX_SHOWN).collect::<String>().to_ascii_lowercase();
     CREDENTIALS.split(' ').any(|word| {
         let mut rests = beginning.split(word).skip(1);
-        let is_letter = |c: char| c.is_ascii_alphanumeric();
+        // Other characters count as letters, as in `passwörter=…`: with Unicode's tables, programs would be larger.
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii();
         rests.any(|rest| rest.trim_start_matches(is_letter).starts_with(['=', ':', ' ']))
     })
 }
@@ -386,7 +387,13 @@ mod tests {
 
     #[test]
     fn masks_a_setting_that_names_a_credential() {
-        for text in ["password=hunter2", "Bearer hunter2", "x api_key: hunter2", "postgres://me:hunter2@db"] {
+        for text in [
+            "password=hunter2",
+            "Passwörter: hunter2",
+            "Bearer hunter2",
+            "x api_key: hunter2",
+            "postgres://me:hunter2@db",
+        ] {
             assert_eq!(shown(text), MASK);
         }
         for text in ["shop", "token-service", "Debian GNU/Linux 12", "a=b"] {

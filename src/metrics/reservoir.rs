@@ -22,7 +22,7 @@ use crate::record::{AttributeSet, Exemplar, Number, Period, random};
 /// exemplars take little memory, and little room in a request.
 const MAX_REMOVED_BYTES: usize = 4096;
 
-/// Returns the attributes that were removed from a measurement. Called only if the measurement becomes an exemplar.
+/// Returns the attributes that were removed from a measurement. Called only for a measurement that is to be kept.
 pub(super) type Removed<'a> = dyn Fn() -> AttributeSet + 'a;
 
 /// The exemplars of one series.

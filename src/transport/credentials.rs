@@ -109,14 +109,13 @@ impl Source {
             return fetch(&self.source);
         }
         loop {
-            let (left, source) = (deadline.saturating_duration_since(Instant::now()), self.source.clone());
-            let longest = left.min(INTERRUPTION_CHECK);
-            let fetched =
-                Mailbox::call(&mut self.pending, longest, "standpipe-headers", move || fetch(&source));
+            let (now, source) = (Instant::now(), self.source.clone());
+            let end = deadline.min(now + INTERRUPTION_CHECK);
+            let fetched = Mailbox::call(&mut self.pending, end, "standpipe-headers", move || fetch(&source));
             if let Some(fetched) = fetched.map_err(|error| error.to_string())? {
                 return fetched;
             }
-            if left.is_zero() || interrupter.is_broken() {
+            if now >= deadline || interrupter.is_broken() {
                 return Err("the function did not return in time".to_owned());
             }
         }

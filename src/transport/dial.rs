@@ -56,9 +56,8 @@ impl Lookup {
         let found = match self.driver {
             Driver::OwnThread => {
                 let (host, port) = (self.host.clone(), self.port);
-                let left = deadline.saturating_duration_since(Instant::now());
                 let found =
-                    Mailbox::call(&mut self.pending, left, "standpipe-lookup", move || ask(&host, port))?;
+                    Mailbox::call(&mut self.pending, deadline, "standpipe-lookup", move || ask(&host, port))?;
                 found.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?
             }
             Driver::Caller => ask(&self.host, self.port)?,
@@ -249,11 +248,11 @@ impl<T: Send + 'static> Mailbox<T> {
         Self { messages: Mutex::default(), has_more: Condvar::new() }
     }
 
-    /// Calls a function on a thread of this name, and waits up to `longest` for the result. If the function takes
-    /// longer, `pending` keeps its mailbox, and the next call with this `pending` waits for the same result.
+    /// Calls a function on a thread of this name, and waits for the result until `end`. If the function takes longer,
+    /// `pending` keeps its mailbox, and the next call with this `pending` waits for the same result.
     pub(super) fn call(
         pending: &mut Option<Arc<Self>>,
-        longest: Duration,
+        end: Instant,
         thread: &'static str,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Option<T>> {
@@ -266,7 +265,7 @@ impl<T: Send + 'static> Mailbox<T> {
                 mailbox
             }
         };
-        let result = mailbox.take(longest);
+        let result = mailbox.take(end.saturating_duration_since(Instant::now()));
         *pending = result.is_none().then_some(mailbox);
         Ok(result)
     }

@@ -329,8 +329,8 @@ pub(crate) fn lines(_: &ConnectionSettings, _: bool) -> Result<Opener, SetupErro
     Err("this build cannot write JSON; build standpipe with its feature \"json\"".into())
 }
 
-/// Makes the first letter lower-case, as in our messages; those of the operating system begin with an upper-case
-/// letter.
+/// Makes the first letter lower-case if it is ASCII, as in our messages; those of the operating system begin with an
+/// upper-case letter.
 fn lower_first(text: &str) -> String {
     let mut lower = text.to_owned();
     if let Some(first) = lower.get_mut(..1) {

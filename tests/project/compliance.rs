@@ -103,17 +103,25 @@ struct Indexed {
 
 impl Indexed {
     fn new(text: String) -> Self {
-        let words = || text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
-        let after = |first: &[&str]| {
-            let pairs = words().zip(words().skip(1)).filter(|(word, _)| first.contains(word));
-            pairs.map(|(_, next)| next.to_owned()).collect()
-        };
-        Self {
-            declared: after(&["struct", "enum", "trait", "type", "mod", "fn"]),
-            implemented: after(&["impl"]),
-            words: words().map(str::to_owned).collect(),
-            text,
+        let mut indexed =
+            Self { words: HashSet::new(), declared: HashSet::new(), implemented: HashSet::new(), text };
+        let is_separator = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'_';
+        let words = indexed.text.as_bytes().split(is_separator).filter(|word| !word.is_empty());
+        let mut before = "";
+        for word in words.filter_map(|word| std::str::from_utf8(word).ok()) {
+            match before {
+                "struct" | "enum" | "trait" | "type" | "mod" | "fn" => {
+                    _ = indexed.declared.insert(word.to_owned())
+                }
+                "impl" => _ = indexed.implemented.insert(word.to_owned()),
+                _ => {}
+            }
+            if !indexed.words.contains(word) {
+                indexed.words.insert(word.to_owned());
+            }
+            before = word;
         }
+        indexed
     }
 }
 
