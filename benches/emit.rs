@@ -198,7 +198,7 @@ fn play_sampled(part: &Part) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the child whose instructions are counted, with a sampler that drops every span.
+/// Emits spans in the process whose instructions are counted, with a sampler that drops every span.
 fn play_unsampled(part: &Part) -> Result<(), Error> {
     let exporter = Exporter::http(part.text("endpoint")?).proxy(Proxy::Off);
     let sampler = Sampler::always_off().parent_based();

@@ -15,7 +15,7 @@ use super::{Error, allocations, arrival, callgrind, child, process};
 
 /// Calls per burst. The smallest queue of all contenders holds more.
 pub(crate) const BURST: u64 = 8192;
-/// Calls in the short and in the long run. The difference of the counts gives the instructions per call.
+/// Calls in the short and in the long run. The difference of their instructions gives the instructions per call.
 const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
 /// Bursts in the short and in the long run when the instructions of the whole process are counted.
 ///

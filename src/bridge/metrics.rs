@@ -56,8 +56,8 @@ const MAX_NAMES: usize = 10_000;
 /// Exports the measurements of the `metrics` crate's macros. See the [module](self) for an example.
 ///
 /// Each counter, gauge or histogram becomes an instrument of the same kind, and labels become attributes. The `metrics`
-/// crate identifies a metric by its name and labels alone, so all metrics are in one scope, `metrics` unless
-/// [set](Self::scope). Targets and levels are ignored.
+/// crate identifies a metric by its name and labels alone, so all metrics are in one scope. It is named `metrics`
+/// unless another name is [set](Self::scope). Targets and levels are ignored.
 ///
 /// - `counter!(…).absolute(…)` never decreases a counter. Only the increase is added.
 /// - A gauge starts at zero, but is sent only after it was set or changed.
@@ -224,8 +224,8 @@ struct Family<I: Instrument> {
 
 impl<I: Instrument> Instruments<I> {
     /// Returns the handle of a key. Only the first `limit` keys of a name get a handle each (racing threads may
-    /// add a few); all further keys share one handle. `make` creates an instrument that reads its unit and description
-    /// from the argument of `make`.
+    /// add a few); all further keys share one handle. `make` creates the instrument of a name, which reads its unit
+    /// and description from the given [`LateMetadata`].
     #[inline]
     fn handle(&self, key: &Key, limit: usize, make: impl FnOnce(&LateMetadata) -> I) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {

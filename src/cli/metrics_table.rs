@@ -65,7 +65,7 @@ pub(crate) fn draw_series(
     // A series id is the logical time of the first point, so services get their colors in the order of appearance.
     all.sort_by_key(|series| series.id);
     all.iter().for_each(|series| palette.assign(&series.service));
-    // No record counts pushes, so a service is assumed to have made as many pushes as its longest series has points.
+    // Pushes are not counted, so a service is assumed to have made as many pushes as its longest series has points.
     let (mut pushes, mut alike) = (HashMap::<&str, usize>::new(), HashMap::<_, usize>::new());
     for series in &all {
         let most = pushes.entry(&series.service).or_default();

@@ -102,8 +102,8 @@ pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
     past.map_or(text.len(), |(start, _)| start)
 }
 
-/// Cuts `text` to [`MAX_TEXT_CHARS`] and appends the number of characters that are left out. No other limit bounds the
-/// texts of a record.
+/// Cuts `text` to [`MAX_TEXT_CHARS`] and appends the number of characters that are left out. Otherwise, a text could
+/// be as long as its request.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         None => Cow::Borrowed(text),

@@ -187,8 +187,8 @@ impl ProviderSettings {
         self.sampling.unwrap_or_else(|| self.sampler.percent())
     }
 
-    /// Returns the service name, the other attributes of the resource (one setting for each origin), and the sampler,
-    /// as settings with the given keys.
+    /// Returns settings with the given keys: the service name, the other attributes of the resource, and the sampler.
+    /// Attributes of the same origin form one setting.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
         // The fallback name can only be set in code.
@@ -299,8 +299,8 @@ impl Sampler {
         }
     }
 
-    /// Returns a sampler that records every span, even those that `self` does not sample. A span that is recorded but
-    /// not sampled is not sent and not in the ledger: its [`Span::is_recording`] is true, its sampled flag is off.
+    /// Returns a sampler that records every span, even those that `self` does not sample. If a span is recorded but not
+    /// sampled, its [`Span::is_recording`] is true and its sampled flag is off. It is neither sent nor in the ledger.
     ///
     /// [`Span::is_recording`]: crate::Span::is_recording
     #[must_use]

@@ -4,13 +4,13 @@
 //!
 //! A secret can be anywhere in a file or a variable, because people paste secrets into the wrong place. All messages,
 //! and the lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is
-//! *one short word* of the characters that words, numbers, paths and addresses consist of, and does not look like a
-//! token. A number and its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and `http://localhost:4318`
-//! are shown; `gzip hunter2`, `password=hunter2` and `*hunter2` are not. [`quoted`] writes `*** (12 characters)` in
-//! their place, and [`dotted`] `***`.
+//! *one short word* that does not look like a token. A word consists of letters, digits, and a few signs, such as `/`
+//! and `:`. A number and its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and
+//! `http://localhost:4318` are shown; `gzip hunter2`, `password=hunter2` and `*hunter2` are not. [`quoted`] writes
+//! `*** (12 characters)` in their place, and [`dotted`] `***`.
 //!
 //! The value of a setting that was accepted, such as a resource attribute, may consist of several words. [`shown`]
-//! masks it only if it names a credential.
+//! masks it only if it contains the name of a credential (`password=…`) or user info, or if [`unshown`] describes it.
 //!
 //! Only the beginning of a value is inspected: a value may be as long as a file, and is checked once per exporter.
 

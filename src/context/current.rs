@@ -76,7 +76,7 @@ pub(crate) struct Frame {
 /// Bit in the id of a frame that means: [`offering`] may change when the frame is left.
 ///
 /// The id in [`Entered`] never has the bit. So if a frame has the bit, the ids differ, and `leave` takes its slow path,
-/// which updates [`OFFERING`]. The fast path, for a child sampled like its parent, leaves [`OFFERING`] unchanged.
+/// which updates [`OFFERING`]. Its fast path, for a child sampled like its parent, does not touch [`OFFERING`].
 const CHANGES_OFFERING: u64 = 2;
 
 /// Entry of the stack that means "no span", even if there are spans below. Because it is sampled and has no clock,

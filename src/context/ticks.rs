@@ -7,9 +7,9 @@
 //! - *Accuracy.* A measurement is wrong by at most 0.25 µs per second. A rate is published when two consecutive
 //!   measurements agree, and withdrawn when a later one disagrees. So clocks drift by less than 1 µs per second.
 //! - *Monotonic clocks.* A clock keeps the rate with which it started. There are two places for rates: a new rate is
-//!   written to one place, while older clocks still read the other. Writes are at least [`MIN_REST`] apart, which is 30
-//!   seconds longer than a trace uses a clock. So only a span that is open for longer than 30 seconds may end with a
-//!   newer rate.
+//!   written to one place, while older clocks still read the other. Writes are at least [`MIN_REST`] apart: the maximum
+//!   age of a clock for new spans, plus 30 seconds. So only a span that is open for longer than 30 seconds may end
+//!   with a newer rate.
 //! - *No dependence on a worker.* New clocks use the system's clock if the rate was not measured within [`MAX_AGE`]:
 //!   while workers are idle or have no thread, in a forked child, or after the machine was suspended.
 

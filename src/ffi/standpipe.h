@@ -33,8 +33,8 @@
  *   STANDPIPE_BLOCK_WHEN_FULL, or if a configuration file or a variable demands it, the caller waits for room instead.
  * - Exit. Without standpipe_shutdown or standpipe_free, queued records are lost at the end of the process: the library
  *   registers nothing with atexit.
- * - Fork. A child process may use all handles. It starts its own threads at its first record. The parent sends the
- *   records that were queued, and the spans that were open, at the fork.
+ * - Fork. A child process may use all handles. It starts its own threads at its first record. Records that are queued
+ *   and spans that are open at the fork are sent by the parent.
  * - Signals. The library's threads block all Unix signals except those that a fault or an abort of the thread raises.
  *   No function raises SIGPIPE. No function may be called in a signal handler.
  * - The library neither prints nor ends the process. Functions do not throw. If a bug makes the library panic, the
@@ -271,7 +271,7 @@ int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t 
 /* Writes the current ledger. `ledger->size` must be set: the function writes only fields that exist in both the
  * caller's and the library's version of the struct. */
 int32_t standpipe_get_ledger(const standpipe *telemetry, standpipe_ledger *ledger);
-/* Returns the ledger of each exporter and signal as JSON, with the counts by reason. The caller frees *text. */
+/* Returns the ledger of each exporter and signal as JSON, with the lost records by reason. The caller frees *text. */
 int32_t standpipe_ledger_json(const standpipe *telemetry, char **text);
 
 /* Sends all queued records, ends the threads and writes the final ledger. Returns within the budget plus 50 ms,

@@ -125,7 +125,7 @@ impl Aggregator {
         }
     }
 
-    /// Returns the number of samples, and of exemplars in each sample, that the series keeps.
+    /// Returns how many samples the series keeps, and how many exemplars each sample has at most.
     pub(super) fn layout(&self) -> Layout {
         let (samples, exemplars) = match self {
             Self::Explicit(histogram) => (histogram.parameters.len() + 1, 1),
@@ -215,7 +215,7 @@ impl Aggregator {
         }
     }
 
-    /// Aggregates `times` equal measurements of a histogram instrument. Returns the index of the reservoir's sample.
+    /// Aggregates `times` equal measurements of a histogram instrument. Returns the index of their sample of exemplars.
     pub(super) fn record_many(&self, value: f64, times: u64) -> usize {
         match self {
             _ if times == 0 => {}

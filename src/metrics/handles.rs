@@ -1,5 +1,5 @@
-//! The instruments of the public API: counters, gauges and histograms, with attributes per call or bound, and the
-//! numbers and attributes that they accept.
+//! The instruments of the public API (counters, gauges and histograms), their bound forms with fixed attributes, and
+//! the numbers and attributes that they accept.
 
 use std::fmt;
 use std::marker::PhantomData;

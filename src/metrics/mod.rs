@@ -32,7 +32,7 @@
 // - `builder` and `handles`: the public instruments, and the measurements that they accept.
 // - `registry` finds an instrument by its name; `instrument` holds its descriptor and its storages.
 // - `stream`: one metric of an instrument for one exporter, after the views are applied.
-// - `storage`: the series of a stream, by temporality; `table` finds the series of a set of attributes.
+// - `storage`: the series of a stream, cumulative or delta; `table` finds the series of a set of attributes.
 // - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
 // - `reservoir`: the exemplars of a series.
 // - `observable`: instruments with a callback; `collection`: the pass over all instruments.

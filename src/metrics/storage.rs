@@ -276,7 +276,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &R
     series.unbind();
 }
 
-/// Binds the series of attributes that may be new.
+/// Binds the series of these attributes, and adds the series if there is none.
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet) -> Arc<Series> {
     make_room(table);

@@ -57,7 +57,7 @@ pub(crate) use counters::{Counters, Handover, NotEnqueuedReason, Outcome};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ledger {
-    /// One entry per exporter, in the order of the configuration. Exporters of the application's provider are last.
+    /// One entry per exporter, in the order of the configuration. Exporters named `application/…` are last.
     pub exporters: Vec<ExporterLedger>,
     /// Spans that have not ended, so no exporter has them yet. A span that ends after the shutdown is not enqueued.
     pub open_spans: OpenSpans,

@@ -263,8 +263,8 @@ impl Spec {
 /// The stages of an endpoint.
 struct Probed {
     stages: Vec<Stage>,
-    /// True if the next endpoint must be probed as well. False if the collector could not be reached, so that every
-    /// other endpoint behind the same proxy would fail, too.
+    /// True if the next endpoint must be probed as well. False if an OTLP/HTTP request got no response: behind a
+    /// proxy, the other endpoints are then not probed.
     is_answered: bool,
 }
 

@@ -190,8 +190,8 @@ impl Builder {
     /// name below it, a loopback address, the address of the listener, or a name by which containers reach their host
     /// (`host.docker.internal`, `host.containers.internal`). Requests for other hosts are answered with 403.
     ///
-    /// A web page can then not send telemetry under its own host name (DNS rebinding). The check applies to loopback
-    /// listeners only: a receiver on another address is called by names that it cannot know.
+    /// This refuses web pages whose host name was made to resolve to this machine (DNS rebinding). The check applies
+    /// to loopback listeners only: a receiver on another address is called by names that it cannot know.
     pub fn local_hosts_only(mut self) -> Self {
         self.settings.local_hosts_only = true;
         self

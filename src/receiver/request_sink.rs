@@ -54,7 +54,7 @@ pub(super) fn take_in(
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
-    // Entered before the answer is sent: once the client has the answer, another connection may replace this one.
+    // Entered before the client has the answer: from then on, others may replace this connection, unlike in `Held`.
     active.enter(Stage::Answering);
     Some((answer, active))
 }

@@ -81,7 +81,7 @@ impl Fields {
         let start = start as u32;
         let (seen, counted) = (KeyFilter::NONE, KeyFilter::ALL);
         *self = Self { seen, more: 0, counted, max, start, hashed_to: start, tag };
-        // The fast path could set more bits than the limit allows, so it starts closed.
+        // There are more bits than permitted attributes, so the fast path could exceed the limit: it starts closed.
         if max < KeyBit::COUNT {
             *self = self.counted();
         }

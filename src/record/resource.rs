@@ -217,7 +217,7 @@ impl<'a> ScopeBuilder<'a> {
         Self { name, ..Self::default() }
     }
 
-    /// Sets the version of the part.
+    /// Sets the version of this part of the program.
     pub fn version(self, version: &'a str) -> Self {
         Self { version, ..self }
     }

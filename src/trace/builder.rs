@@ -221,7 +221,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         if A::IS_EMPTY {
             return self.spec.start();
         }
-        // A simple sampler reads no attributes, and keeps the fast path.
+        // A simple sampler reads no attributes, so the fast path is possible.
         let mut span = match self.spec.tracer.shared.policy.simple {
             Some(_) => self.spec.start(),
             None => self.spec.start_any(Some(&|key, is_it| self.at_start.has_text(key, is_it))),
@@ -407,7 +407,7 @@ impl<'a> SpanSpec<'a> {
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Explicit(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {
-            // On the stack, a sampled span with a clock counts as recorded, and exemplars would refer to it.
+            // Exemplars refer to a current span that is sampled and has a clock. They must not refer to this one.
             let clock = clock.filter(|_| policy.is_idle || !context.is_sampled());
             return Started { context, can_enter, open: None, clock };
         }

@@ -54,7 +54,7 @@ pub(super) struct Candidate<'a> {
     pub(super) lacks_randomness: Cell<bool>,
 }
 
-/// Returns whether the span starts with an attribute that has this key and a text that meets the condition.
+/// Returns whether an attribute given at the span's start has this key and a text that meets the condition.
 pub(super) type StartAttributes<'a> = dyn Fn(&str, &dyn Fn(&str) -> bool) -> bool + 'a;
 
 /// The decision of a part of a composite sampler: its threshold, or `None` to drop the span; and whether the threshold

@@ -251,7 +251,7 @@ fn a_route_without_an_exporter_allocates_nothing_not_even_for_the_first_record()
             assert_eq!(tracer.span("child").context(), &remote);
             emit();
         };
-        // The thread's list of spans is allocated with its first span of any telemetry.
+        // The thread's list of current spans is allocated when a span first becomes current.
         inside();
         assert_eq!(allocations(|| (0..measured()).for_each(|_| inside())), 0);
     }

@@ -90,7 +90,7 @@ fn replace_hosts(hosts: &CStr) -> io::Result<()> {
     }
 }
 
-/// Starts the telemetry of a client. Its task begins with the words `protocol port`.
+/// Starts the telemetry of a client. The task names the server as `protocol port`; further words are ignored.
 fn client(task: &str, adjust: impl FnOnce(Exporter) -> Exporter) -> Telemetry {
     let mut words = task.split(' ');
     let (protocol, port) = (words.next().unwrap(), words.next().unwrap());

@@ -75,7 +75,7 @@ fn receiver_that(answer: Answer) -> Receiver {
     receiver
 }
 
-/// Asserts that the shutdown is in time and counts all spans as lost, and that the problem of the attempt that it ended
+/// Asserts that the shutdown is in time and counts all spans as lost, and that the problem of the interrupted attempt
 /// does not blame the server.
 fn is_reported_late(exporter: Exporter) {
     let (report, reported) = mpsc::channel();

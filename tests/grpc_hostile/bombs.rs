@@ -138,7 +138,7 @@ fn an_endless_answer_is_broken_off() {
         say_data(peer, request.stream, usize::MAX)
     });
     stage.export(1).is(Fate::Refused, "the response is longer than response-bytes");
-    // If a socket is closed with unread input, the sent bytes may be lost.
+    // If the client closed its socket with unread input now, the RESET that it has sent might be lost.
     was_broken_off.recv_timeout(LONG).unwrap();
     assert_eq!(stage.end().resets(), [(FIRST, CANCEL)]);
 }

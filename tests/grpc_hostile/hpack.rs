@@ -8,7 +8,7 @@ const COMPRESSION: u32 = 9;
 
 #[test]
 fn a_block_that_breaks_a_rule_ends_the_connection() {
-    // `:status: 200` from the static table, so that each block is valid up to its fault.
+    // Each block contains `:status: 200` from the static table, so that it has only the named fault.
     let cases: [(&'static str, &[u8]); 19] = [
         ("index 0", &[0x88, 0x80]),
         ("an index that nothing has", &[0x88, 0xbe]),

@@ -70,7 +70,7 @@ fn a_window_that_shrinks_below_nothing_is_waited_for() {
         while body.len() < WINDOW as usize {
             body.extend(peer.hear_of(DATA)?.payload);
         }
-        // The first window is used up, so the stream's window becomes −64,535.
+        // The stream's first window is used up, so a new initial window of 1000 makes it −64,535.
         peer.say(&[settings(&[(INITIAL_WINDOW, 1000)]), update(0, MAX_31_BITS - WINDOW)].concat())?;
         // Waits for the acknowledgements of the first settings and of the new ones.
         for _ in 0..2 {

@@ -82,8 +82,8 @@ thread_local! {
 }
 
 impl Fields {
-    /// Reads fields with `record` and passes them to `work`. A value that traces or logs while it is formatted uses
-    /// other storage than these fields.
+    /// Reads fields with `record` and passes them to `work`. If a value traces or logs while it is formatted, the
+    /// nested call gets its own storage.
     pub(super) fn read<T>(record: impl FnOnce(&mut Self), work: impl FnOnce(&Self) -> T) -> T {
         let mut fields = Pool::take(&POOL).unwrap_or_default();
         record(&mut fields);

@@ -210,7 +210,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     fn add(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            // After `cut`, `unfinished` contains at most an incomplete character, so there is room for the part.
+            // A chunk is at most half a line, so it fits after `cut`, which leaves at most an incomplete character.
             for part in part.chunks(MAX_LINE_BYTES / 2) {
                 if self.unfinished.len() + part.len() > MAX_LINE_BYTES {
                     self.cut();

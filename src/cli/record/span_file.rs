@@ -1,7 +1,7 @@
 //! File of an unfinished span.
 //!
-//! Its first lines are shell assignments, with which other commands become children of the span. Shell comments below
-//! hold the values that `span end` sends. `span end` first renames the file, so that exactly one process ends the span.
+//! Its first lines are shell assignments, with which other commands become children of the span. Its other lines, shell
+//! comments, hold what `span end` sends. `span end` first renames the file, so that exactly one process ends the span.
 //!
 //! ```text
 //! TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01

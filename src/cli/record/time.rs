@@ -42,7 +42,7 @@ pub(super) fn of_json(json: &Json, now: SystemTime) -> Result<SystemTime, String
     parse(&as_text(json), now)
 }
 
-/// Parses a time since 1970: seconds with decimals or, from 12, 15 and 18 digits on, milli-, micro- and nanoseconds.
+/// Parses a time since 1970: seconds with decimals; from 12 digits on, ms; from 15 on, µs; from 18 on, ns.
 fn number(word: &str) -> Option<Duration> {
     let (whole, decimals) = word.split_once('.').unwrap_or((word, ""));
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -185,7 +185,7 @@ impl View {
         metrics_table::draw_series(changed, &facts, max_rows, true, &mut self.palette, &self.style)
     }
 
-    /// Returns when the next trace is due, even if no further record arrives.
+    /// Returns when the next trace is due if no further record arrives.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.assembler.next_due()
     }

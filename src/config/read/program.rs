@@ -191,7 +191,7 @@ enum Item<'n> {
 }
 
 impl<'n> Item<'n> {
-    /// Reads the value of a node: that of an attribute, or an element of the array `whole`.
+    /// Reads a node of the attribute value `whole`: all of it, or one element if it is an array.
     fn read(node: &'n Node, whole: &Node, resolver: &Resolver, advice: Advice) -> Checked<Self> {
         Ok(match &node.value {
             Tree::Bool(value) => Self::Plain(Value::Bool(*value)),

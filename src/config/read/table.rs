@@ -159,7 +159,7 @@ impl Entry<'_> {
     }
 }
 
-/// Adds the fields of a table below a path. Descends into nested tables that are prefixes of a known key.
+/// Adds an entry for each field of the table at `path`. Descends into nested tables that are prefixes of a known key.
 fn add<'t>(entries: &mut Vec<Entry<'t>>, fields: &'t [Field], path: &[&'t str], known: &[&'static str]) {
     for field in fields {
         // The TOML parser stores a tracer's table `enable` separately from its key `enable`.

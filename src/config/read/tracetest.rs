@@ -22,7 +22,7 @@ use crate::record::Signal;
 /// Default interval of metric exports in this layout. Other exporters have another default.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Advice for a key of an exporter among the keys of the program.
+/// Advice for a key that is written directly in `telemetry` but belongs to an exporter.
 const MISPLACED_ADVICE: &str =
     "write it in [tracer.<id>], [metrics.open-telemetry] or telemetry.exporters.<name>";
 

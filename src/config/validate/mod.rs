@@ -19,8 +19,8 @@ use crate::config::{
 };
 use crate::record::Signal;
 
-/// Checks a configuration. `diagnostics` and `broken`, the indexes of broken exporters, are the results of
-/// its reader.
+/// Checks a configuration. `diagnostics` and `broken` are the results of the code that read it; `broken` contains the
+/// indexes of the exporters with errors.
 ///
 /// # Errors
 ///

@@ -250,7 +250,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns whether a tag turns a scalar into text, and the place of the value, which begins with its tag.
+    /// Returns two facts about a value: whether its tag turns it into text, and its place (that of the tag, if any).
     fn tagged(&mut self, tag: Option<&Tag>, anchor: usize, span: Span) -> (bool, usize) {
         let at = place(span);
         let is_text = tree::asks_for_text(tag).unwrap_or_else(|fault| {

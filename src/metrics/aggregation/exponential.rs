@@ -112,7 +112,7 @@ impl Mergeable for ExponentialHistogram {
         self.totals.merge(&other.totals);
     }
 
-    /// Returns the state and keeps the capacity of the buckets, so that later values need no allocation.
+    /// Returns the state and leaves an empty one with the same capacity, so that later values need no allocation.
     fn take(&mut self) -> Self {
         let (positive, negative) = (self.positive.emptied(), self.negative.emptied());
         let empty = Self { positive, negative, ..Self::empty(&self.limits) };
@@ -145,7 +145,7 @@ impl Buckets {
         BucketsView { offset: self.offset, counts: &self.counts }
     }
 
-    /// Adds to a bucket. The range extended to this bucket must not exceed the maximum number of buckets.
+    /// Adds to a bucket. With this bucket, the range must not exceed the maximum number of buckets.
     #[inline]
     fn add(&mut self, index: i32, count: u64) {
         if self.range().is_none_or(|range| !range.holds(index)) {

@@ -191,7 +191,7 @@ impl Backpressure {
                 self.latches.iter().zip(deliveries).for_each(|(latch, seen)| latch.shut(seen));
                 return None;
             }
-            // Read in each iteration: the limit ends when the worker begins to run.
+            // Read in each iteration: there is no limit once the worker has begun to run.
             let limit = self.start.get().and_then(|start| start.limit());
             if limit.is_some_and(|limit| limit <= now) {
                 return None;

@@ -1,7 +1,7 @@
 //! The worker of one exporter: takes records from the queues, sends them in batches, and counts the outcome of each.
 //!
 //! The worker is an event loop over one [`Delivery`] per signal (traces, logs, metrics). Normally it runs on a thread
-//! of the exporter. Where a program must not have other threads, callers run the same loop in turns ([`manual`]).
+//! of the exporter. Where a program must not have other threads, callers run this loop, a turn at a time ([`manual`]).
 //!
 //! # One step
 //! [`Worker::step`] makes at most one attempt and returns, so that a stop or a flush is noticed between two attempts:

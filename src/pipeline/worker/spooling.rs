@@ -1,7 +1,7 @@
 //! Moves batches between the worker and the spool on disk.
 //!
-//! The spool is a first-in, first-out queue per signal behind the queue in memory. A signal uses it from the first
-//! request that cannot be delivered until the spool has no request of the signal left:
+//! The spool is a first-in, first-out queue per signal behind the queue in memory. A signal begins to use it
+//! when a request cannot be delivered, and stops when the spool has no request of the signal left:
 //!
 //! - [`Worker::move_to_spool`] writes the failed request to disk, then everything that has left the queue.
 //! - While the spool has requests of the signal, [`Worker::pass_on_to_spool`] also writes all later records to disk,

@@ -25,7 +25,7 @@ impl Framing {
         let Some(encoding) = head.single("transfer-encoding")? else {
             return length.map_or(Ok(Framing::Length(0)), parse_length);
         };
-        // With both headers, a proxy may see another length and so other requests (request smuggling).
+        // With both headers, a proxy may find the end of this request elsewhere (request smuggling).
         Refusal::unless(length.is_none(), 400, "both content-length and transfer-encoding")?;
         Refusal::unless(head.is_http11, 400, "transfer-encoding in http/1.0")?;
         let is_chunked = encoding.eq_ignore_ascii_case("chunked");

@@ -226,7 +226,7 @@ fn the_deepest_attribute_can_be_read_in_a_whole_request() {
     ExportMetricsServiceRequest::decode(&*request).expect("decoders stop at 100 nested messages");
 }
 
-/// Any metric, both as a caller may write it and as plain messages.
+/// Random metrics: a `Story` writes itself to a record, and returns the message that is expected there.
 mod model {
     use std::ops::Range;
 

@@ -82,7 +82,7 @@ pub(crate) enum Unreadable {
 }
 
 impl Header {
-    /// Returns the first page for the file of an exporter that runs and has no records in segments.
+    /// Returns the first page. The page says that the exporter runs and has no records in segments.
     pub(super) fn to_page(&self, resource: &[u8]) -> Vec<u8> {
         let mut page = Vec::with_capacity(PAGE);
         page.extend(MAGIC);

@@ -1,4 +1,4 @@
-//! Segments are delivered to their owner whatever happened to the recorder, and a provable loss is counted.
+//! The owner's next start delivers segments whatever happened to the recorder, and counts a provable loss.
 
 use super::*;
 

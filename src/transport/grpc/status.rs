@@ -85,7 +85,7 @@ impl Status {
     pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
         let reason = self.reason(target, message);
         match self {
-            // Only a delay makes this status retryable, even if the message says that something is too large.
+            // Retryable only with a delay, and then even if the message says that something is too large.
             Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
             // The same request will always be too large, even if the status is retryable.
             Self::OUT_OF_RANGE | Self::RESOURCE_EXHAUSTED if speaks_of_size(message) => {

@@ -75,7 +75,7 @@ pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
             _ => {}
         }
     }
-    // Some texts parse as a message of unknown fields, that is, as an empty status.
+    // Plain text may parse as a message that has only unknown fields. Such a message is not a status.
     let is_status = !message.is_empty() || delay.is_some();
     is_status.then_some(StatusMessage { message, retry_delay: delay })
 }
@@ -163,7 +163,7 @@ pub(crate) enum Extent {
 pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Result<Verdict, Oddity> {
     let is = |name: &str| is_media_type(content_type, name);
     let read = || read_partial_success(body, extent == Extent::Prefix);
-    // The caller replaces an absent content type. A content type without a name, such as `;`, means protobuf.
+    // The caller replaces an absent content type by the request's. One without a name, such as `;`, means protobuf.
     if is("") || is("application/x-protobuf") || is("application/protobuf") {
         return if extent == Extent::BrokenOff { Err(Oddity::Odd(CUT_SHORT)) } else { read() };
     }

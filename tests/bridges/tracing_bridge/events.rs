@@ -1,4 +1,4 @@
-//! Events: of spans, as log records, or both.
+//! An event becomes an event of its span, a log record, or both.
 
 use opentelemetry_proto::tonic::logs::v1::SeverityNumber;
 use standpipe::bridge::tracing::Events;

@@ -1,4 +1,4 @@
-//! The outcome of a configuration, as lines that rows can be compared with.
+//! The outcome of a configuration, as lines to compare with the expected lines of a table's row.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

@@ -6,8 +6,8 @@ use crate::acceptance::outcome::Outcome;
 pub(crate) struct Row {
     pub(crate) what: &'static str,
     pub(crate) given: &'static str,
-    /// Settings in the form of an [`Outcome`], and diagnostics: lines that begin with `error: `, `warning: ` or
-    /// `note: ` must match all diagnostics, in this order.
+    /// Some of the settings, in the form of an [`Outcome`], and all diagnostics, in order: the lines that begin with
+    /// `error: `, `warning: ` or `note: `.
     pub(crate) expected: &'static [&'static str],
 }
 

@@ -96,8 +96,8 @@ fn error_ranges(code: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     for maker in MAKERS {
         for (at, _) in code.match_indices(maker) {
-            // A maker without a parenthesis, such as `Ink::BAD, `, is an argument of a call: the range covers all
-            // arguments of this call.
+            // A maker that does not end with a parenthesis, such as `Ink::BAD, `, is itself an argument of a call. Then
+            // the range covers all arguments of this call.
             let open = match maker.strip_suffix('(') {
                 Some(name) => at + name.len(),
                 None => code[..at].rfind('(').unwrap_or(at),

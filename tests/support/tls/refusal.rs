@@ -8,7 +8,7 @@ use std::thread;
 const CERTIFICATE_REQUIRED: &[u8] = b"\x15\x03\x03\x00\x02\x02\x74";
 /// The alert of OpenSSL in TLS 1.2.
 pub(crate) const HANDSHAKE_FAILURE: u8 = 40;
-/// The alert of Go and Java.
+/// The alert with which Go and Java refuse a client without a certificate.
 pub(crate) const BAD_CERTIFICATE: u8 = 42;
 
 /// More than a test needs.

@@ -25,7 +25,7 @@ pub(crate) const MAP: &str = "--map";
 const HELLO: &str = "hello";
 const MIGRATION: &str = "migration";
 
-/// Prints the map of the bytes of small programs.
+/// Prints how many bytes of small programs belong to each crate, module and section.
 pub(crate) fn map() -> Result<(), Error> {
     map::measure(&Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join("map"))
 }

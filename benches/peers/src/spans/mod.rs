@@ -26,7 +26,7 @@ use crate::support::Error;
 use crate::support::arguments::Part;
 use crate::support::callgrind;
 
-/// Name of the first table and of the argument for all tables, and of the part that runs a contender.
+/// Name of the first table, of the argument that selects all these tables, and of the part that runs a contender.
 pub(crate) const NAME: &str = "spans";
 
 const CONDUCT_TABLE: &str = "conduct";

@@ -1,7 +1,7 @@
 //! Compares standpipe's layer for `tracing` with tracing-opentelemetry: the same spans, in turn, in one table.
 //!
-//! All contenders run the same program, with different layers. The measurements cover the calling thread alone, and the
-//! whole process including sending.
+//! All contenders run the same program, with different layers. Time and instructions are measured twice: for the
+//! calling thread alone, and for the whole process including sending.
 
 pub(crate) mod opentelemetry;
 mod registry;

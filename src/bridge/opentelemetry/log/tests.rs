@@ -119,7 +119,7 @@ proptest! {
     ) {
         let mut scopes = Scopes::new(Signal::Logs);
         scopes.set_resource(&resource);
-        // All logs are written to the same record, as a thread does: nothing of one log may be left in the next.
+        // As on a thread, all logs reuse one record: nothing of one log may be left in the next.
         let mut record = LogRecord::default();
         for (log, scope) in &logs {
             let framed = written(log, &mut record);

@@ -1,8 +1,8 @@
 // Creates elements, and formats values. All text is inserted as text nodes, never as HTML, so that text of senders is
 // not parsed.
 
-/** Creates an element, `h("p.warn", …)` with a class. Properties may be left out: `on…` are listeners, `vars` are CSS
- * custom properties. */
+/** Creates an element: with `h("p.warn", …)`, a paragraph of the class "warn". Properties may be left out: `on…` are
+ * listeners, `vars` are CSS custom properties. */
 export function h(name, ...children) {
   const [tag, ...classes] = name.split(".");
   const element = document.createElement(tag);

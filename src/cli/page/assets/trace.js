@@ -11,7 +11,7 @@ import { ProfileView } from "./profile.js";
 const MIN_LIKE_LEAVES = 5;
 /** Number of places for marks of events and log records on the lane of a bar. Marks at one place are merged. */
 const MARK_PLACES = 120;
-/** Gaps of more than this share of the trace's time can be folded. `FOLDED_GAP` is the share of a folded gap. */
+/** Gaps of more than this share of the trace's time can be folded. Folding shortens a gap to the share `FOLDED_GAP`. */
 const MIN_GAP = 0.04;
 const FOLDED_GAP = 0.01;
 /** Maximum number of services in the legend. */

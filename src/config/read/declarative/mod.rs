@@ -72,7 +72,7 @@ const DEPTH_LIMIT: &str = "attribute_value_depth_limit";
 /// Reads the text of a file.
 ///
 /// # Errors
-/// Returns all diagnostics if at least one is an error, and the configuration without its broken exporters.
+/// If at least one diagnostic is an error, returns all diagnostics and the configuration without its broken exporters.
 pub(super) fn read(file: &str, text: &str, resolver: &Resolver, variables: &Variables) -> Configured {
     // In a `RefCell`, because both the parser, through `lookup`, and the reader add names.
     let referenced = RefCell::new(BTreeSet::new());
@@ -234,7 +234,7 @@ impl Reader<'_> {
         };
         let found = known.iter().find(|known| **known == name);
         if found.is_none() {
-            // Names of drafts of the schema.
+            // In drafts of the schema, `otlp` was the name of an exporter.
             let fix = match name {
                 "otlp" => "write otlp_http or otlp_grpc".to_owned(),
                 _ => what_to_write(name, known),

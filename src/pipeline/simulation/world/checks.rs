@@ -138,7 +138,7 @@ impl World {
                     self.fail(format!("{signal} had {:?} of {budget:?}: {counts}", book.time_in_stop));
                 }
             }
-            // At most one attempt per 100 ms, plus the first, the last, and two before a server was reached.
+            // At most one futile attempt per 100 ms and per other attempt, plus 4: first, last, two with no server yet.
             if later > budget.as_millis() as u64 / 100 + 4 + tried.saturating_sub(later) {
                 self.fail(format!("{later} of {tried} attempts of {signal} led to nothing in {budget:?}"));
             }

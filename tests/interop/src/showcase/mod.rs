@@ -110,7 +110,7 @@ fn every_kind() -> [(&'static str, standpipe::Value<'static>); 12] {
     ]
 }
 
-/// Returns the same attributes as they must arrive.
+/// Returns the attributes of [`every_kind`] in the form in which they must arrive.
 fn every_kind_expected() -> Value {
     let key = |key: &str, value: Value| json!({ "key": key, "value": value });
     json!([

@@ -215,7 +215,7 @@ fn list(attributes: &[KeyValue]) -> String {
     attributes.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns attributes without an order.
+/// Returns attributes as text, sorted by key, because their order does not matter.
 fn set(attributes: &[KeyValue]) -> String {
     let mut attributes = attributes.to_vec();
     attributes.sort_by(|one, two| one.key.cmp(&two.key));
