@@ -171,7 +171,7 @@ fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         let counted = callgrind::count(SPANS_PART, &settings, &[MEASURED, OTHER_THREADS])?;
         Ok::<_, Error>((counted, sink.span_count() - before))
     };
-    // Start, first trace and shutdown do not grow with the number of spans, so they are subtracted.
+    // Start, shutdown and the trace that opens the connection have a constant cost, which is subtracted.
     let (without, first) = count(0)?;
     let (mut process, mut caller) = (Vec::new(), Vec::new());
     for &spans in sizes.counted_spans {
@@ -248,7 +248,7 @@ fn of_caller(points: Vec<Point>) -> Curve {
     Curve { name: "caller".to_owned(), points, colour: Colour::Orange, show: whole }
 }
 
-/// Returns a curve for a figure that is neither of the caller nor of the whole process.
+/// Returns a curve that a chart shows beside that of the caller or of the whole process, in the same unit.
 fn same_unit(name: &str, points: Vec<Point>) -> Curve {
     Curve { name: name.to_owned(), points, colour: Colour::Teal, show: whole }
 }

@@ -136,7 +136,7 @@ impl MetricsRecorder {
     #[inline]
     fn handle<I: Instrument>(&self, instruments: &Instruments<I>, key: &Key) -> Option<Arc<Handle<I>>> {
         let make = |late: &_| I::make(self.build(key.name()).late_metadata(late));
-        // Without an exporter, the macros of `metrics` would otherwise fill the cache with handles that do nothing.
+        // Without this check, the macros of `metrics` could fill the cache with handles that do nothing.
         self.meter.is_of_use().then(|| instruments.handle(key, self.limit, make))
     }
 

@@ -104,7 +104,7 @@ impl DemoProgram {
         }
     }
 
-    /// Serves one customer. Returns the context of the message about the order, or `None` if the card was declined.
+    /// Serves one customer. Returns the context of the span that announced the order; `None` if the card was declined.
     fn checkout(&self, order: i64, is_card_expired: bool) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
         let sales = self.storefront.meter("sales");

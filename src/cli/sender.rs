@@ -184,7 +184,7 @@ impl Sender {
     /// configuration is not an error here: [`finish`](Self::finish) reports it.
     ///
     /// # Errors
-    /// If the telemetry cannot be started, it is started without exporters. Returns an error if that fails, too.
+    /// If the telemetry cannot be started, telemetry without exporters is started. Returns an error if that fails, too.
     pub(crate) fn start(
         destination: &Destination,
         variables: Vec<(String, OsString)>,

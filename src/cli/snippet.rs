@@ -1,4 +1,4 @@
-//! Quotes the line of a problem without secrets, and returns the column of the caret.
+//! Quotes the line that has a problem, but not its secrets, and returns the column of the caret below the line.
 //!
 //! The quotation is an allow-list: a value is shown only if its key is known to be harmless, or if the value is short
 //! and of a harmless form. All other values are replaced with `***`, because a line with a mistake cannot be parsed

@@ -184,7 +184,7 @@ pub(super) type Configured = Result<Config, ConfigError>;
 /// What to write instead of an invalid value.
 pub(crate) type Advice = &'static str;
 
-/// A value that was read, or the reason why it cannot be used. Without a value, the result of a check.
+/// A value that was read, or the reason why it cannot be used. A check that yields no value returns `Checked<()>`.
 pub(crate) type Checked<T = ()> = Result<T, Fault>;
 
 /// The part of a [`Diagnostic`] that does not depend on the origin of the value.
@@ -271,7 +271,7 @@ impl DiagnosticList {
     const MAX: usize = 200;
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
-        // Beyond the maximum, duplicates are counted as well, because the maximum bounds the cost of detecting them.
+        // Beyond the maximum, duplicates are counted as well: to bound the cost, nothing is compared any more.
         if !self.has_room() {
             self.left_out += 1;
             self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));

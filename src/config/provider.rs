@@ -275,9 +275,9 @@ impl Sampler {
     }
 
     /// Records this share of all traces, like [`trace_id_ratio`](Self::trace_id_ratio), and writes the threshold of the
-    /// decision to the `tracestate` (`ot=th:c` for one in four). Collectors read it to extrapolate, and samplers of
-    /// other programs to decide consistently: a program with a larger share records all traces that a program with a
-    /// smaller share records. The parent's decision is ignored; [`ComposableSampler::ParentThreshold`] follows it.
+    /// decision to the `tracestate` (`ot=th:c` for one in four). Collectors read it to extrapolate. Other programs read
+    /// it to decide consistently: a program with a larger share records all traces that a program with a smaller share
+    /// records. The parent's decision is ignored; [`ComposableSampler::ParentThreshold`] follows it.
     pub fn probability(ratio: f64) -> Self {
         Self::composite(ComposableSampler::Probability(ratio))
     }

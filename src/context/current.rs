@@ -18,7 +18,7 @@ thread_local! {
 
 /// Bit of [`offering`] that is set unless an exemplar is being stored.
 pub(crate) const ANYWHERE: u8 = 1;
-/// Bit of [`offering`] that is set if [`ANYWHERE`] is, and the current span is sampled and recorded by this process.
+/// Bit of [`offering`] that is set if [`ANYWHERE`] is set and the current span is sampled and recorded by this process.
 pub(crate) const IN_SAMPLED_SPAN: u8 = 2;
 
 /// Returns the bits that decide whether a measurement of this thread may become an exemplar.
@@ -37,8 +37,8 @@ pub(crate) fn without_offering(work: impl FnOnce()) {
 
 /// The entered spans of a thread, innermost last.
 pub(crate) struct Stack {
-    /// The first `depth` frames are in use. New spans reuse the other frames, which is cheaper than moving frames in
-    /// and out.
+    /// The first `depth` frames are in use. New spans overwrite the frames above, which is cheaper than pushing and
+    /// popping frames.
     frames: Vec<Frame>,
     depth: usize,
     /// Id of the frame that was pushed last.
@@ -79,8 +79,8 @@ pub(crate) struct Frame {
 /// which updates [`OFFERING`]. Its fast path, for a child sampled like its parent, does not touch [`OFFERING`].
 const CHANGES_OFFERING: u64 = 2;
 
-/// Entry of the stack that means "no span", even if there are spans below. Because it is sampled and has no clock,
-/// neither fast path of a new span uses it as the parent, so only the slow paths must check for it.
+/// Entry of the stack that means "no span", even if there are spans below. One fast path of a new span requires a
+/// parent with a clock, the other an unsampled parent. This entry is neither, so only the slow paths check for it.
 const NO_SPAN: SpanContext = SpanContext {
     trace_id: TraceId([0; 16]),
     span_id: SpanId([0; 8]),
@@ -140,7 +140,7 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
 }
 
 /// Returns the innermost entry of this thread that does not belong to another layer, and its clock. The entry may be
-/// [`NO_SPAN`]: if the caller enters it again, the thread still has no current span.
+/// [`NO_SPAN`]. If the caller then enters this context, the thread has no current span.
 #[cfg(feature = "tracing")]
 pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
     read_stack(|stack| {
@@ -370,7 +370,7 @@ impl Stack {
         self.frames.truncate(self.depth);
         if let Some(left) = self.frames.iter().rposition(|frame| frame.is(id)) {
             self.frames.remove(left);
-            // The frames above `left` now have another frame below them, so `offering` may change when they are left.
+            // Needed only for the lowest of these: it lies on another frame now, so leaving it may change `offering`.
             self.frames[left..].iter_mut().for_each(|frame| frame.id |= CHANGES_OFFERING);
         }
         self.depth = self.frames.len();

@@ -80,8 +80,8 @@ pub struct SpanContext {
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
     pub(crate) b3: Option<B3Mark>,
-    /// The `tracestate`. A context with a B3 mark always has a state, which may be empty: the fast paths, which do not
-    /// copy the mark, serve only parents without a state.
+    /// The `tracestate`. A context with a B3 mark always has a state, even if it is empty. This keeps it off the fast
+    /// paths, which do not copy the mark: they serve only parents without a state.
     pub(crate) state: Option<Arc<str>>,
 }
 
@@ -216,7 +216,7 @@ impl SpanContext {
         self.flags & RANDOM != 0
     }
 
-    /// Returns the `tracestate` header, or an empty text without entries.
+    /// Returns the `tracestate` header, which is empty if there are no entries.
     #[inline]
     pub fn tracestate(&self) -> &str {
         self.state.as_deref().unwrap_or_default()
@@ -378,7 +378,7 @@ impl Context {
         if has_baggage { entered.and_baggage(&self.baggage) } else { entered }
     }
 
-    /// Runs `work` in this context. The closures of a thread pool such as rayon's share the context by reference:
+    /// Runs `work` in this context. Closures in a thread pool, such as that of rayon, can share it by reference:
     ///
     /// ```
     /// # use standpipe::Context;

@@ -51,7 +51,7 @@ pub(crate) fn exports_for(owner: Owner) -> bool {
 /// Suppresses instrumentation on this thread until its end.
 pub(crate) fn suppress_for_ever() {
     MAY_BE_SUPPRESSED.set(true);
-    // The guard is leaked: when the thread ends, the context that it would restore may already be destroyed.
+    // Leaked: a guard dropped at the end of the thread would restore a context that may already be destroyed.
     let _suppressed = ManuallyDrop::new(suppress_sdk());
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn may_be_suppressed() -> bool {
     MAY_BE_SUPPRESSED.get()
 }
 
-/// Returns whether nothing is recorded on this thread, because it runs code of an exporter.
+/// Returns whether this thread runs code of an exporter, and therefore records nothing.
 #[inline]
 pub(crate) fn runs_exporter_code() -> bool {
     may_be_suppressed() && !IN_PROGRAM.get()

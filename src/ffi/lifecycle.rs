@@ -76,7 +76,7 @@ pub(super) struct Options<'a> {
 // means unset.
 unsafe impl SizeFirst for Options<'_> {}
 
-/// The flags of options, with the values of the header.
+/// The flags of options, with their values in the C header.
 mod flag {
     pub(super) const BLOCK_WHEN_FULL: u32 = 1;
     pub(super) const GRPC: u32 = 2;

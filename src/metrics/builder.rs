@@ -151,7 +151,7 @@ impl<'a> InstrumentBuilder<'a> {
     }
 }
 
-/// Defines the methods that create an instrument: name, kind of instrument, type of numbers, and how they are stored.
+/// Defines methods that create an instrument, one per line: name, kind of instrument, type and storage of numbers.
 macro_rules! created {
     ($($(#[$doc:meta])* $method:ident: $kind:ident<$number:ty>, $stored:ident;)*) => {
         impl InstrumentBuilder<'_> {
@@ -208,7 +208,7 @@ created! {
     histogram_u64: Histogram<u64>, Int;
 }
 
-/// Defines the methods that register a callback: name, kind of instrument, type of numbers, and how they are stored.
+/// Defines methods that register a callback, one per line: name, kind of instrument, type and storage of numbers.
 macro_rules! observed {
     ($($(#[$doc:meta])* $method:ident: $kind:ident<$number:ty>, $stored:ident;)*) => {
         impl InstrumentBuilder<'_> {

@@ -11,7 +11,7 @@ use crate::config::{ExemplarFilter, PeriodicReaderSettings, View};
 use crate::process::{self, lock};
 use crate::record::{Scope, random};
 
-/// Maximum number of instruments. A program with more probably generates names; further instruments are not exported.
+/// Maximum number of instruments; further ones are not exported. A program that exceeds it probably generates names.
 const MAX_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).
@@ -26,7 +26,7 @@ struct Instruments {
     /// All instruments, in the order of their creation.
     entries: Vec<Arc<dyn Collect>>,
     /// Indices of the instruments that have this name, or export a metric of this name. There are several if
-    /// instruments contradict each other, or if several callbacks observe the same metric.
+    /// different instruments share the name, or if several callbacks observe the same metric.
     by_name: HashMap<Identity, Vec<usize>>,
 }
 

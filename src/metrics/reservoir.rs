@@ -143,7 +143,7 @@ impl Sample {
 struct Draw {
     /// For a sample of several elements: number of its places that are filled.
     filled: usize,
-    /// For a sample of one element: number of the next accepted element. 0, the default, means the first.
+    /// For a sample of one element: position of the next accepted element, from 1. 0, the default, also means 1.
     next: u64,
     /// For larger samples: the state of algorithm L (Li, 1994). Imagine that each element has a random key from 0 to 1,
     /// and that the sample consists of the elements with the smallest keys: this is the largest key in the sample.
@@ -156,7 +156,7 @@ impl Draw {
         // A random number, uniform in (0, 1]: never 0, so that its logarithm and its reciprocal are finite.
         let mut unit = || ((random() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         if size == 1 {
-            // Element n is still in the sample after element m with probability n / m. Inverting this distribution
+            // With probability n / m, element n is still in the sample after element m. Inverting this distribution
             // gives the number of the element that replaces it.
             let number = self.next.max(1);
             self.next = ((number as f64 / unit()) as u64).saturating_add(1);

@@ -38,8 +38,8 @@ pub(super) struct Table {
     overflow: OnceLock<Arc<Series>>,
     /// All series in the order of their creation. Locked while a series is added.
     all: Mutex<Vec<Arc<Series>>>,
-    /// True if idle series were already removed to make room since the last collection. A second removal would rarely
-    /// find any.
+    /// True if idle series were removed since the last collection because the table was full. A second removal would
+    /// rarely find any.
     pub(super) is_cleared: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ impl Buckets {
         self.find_unlike(pairs)
     }
 
-    /// Finds the series if it or the pairs do not follow the pattern: other keys, or the same keys in another order.
+    /// Finds a series if its keys, or those of the pairs, differ from the pattern's or have another order.
     #[inline(never)]
     fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         let hash = AttributeSet::hash(pairs, self.pattern.seed);
@@ -187,7 +187,7 @@ impl Table {
         let buckets = self.buckets.get()?;
         let digest = buckets.pattern.digest(pairs)?;
         let mut slot = buckets.slot(digest.hash);
-        // Compared after the loop, because otherwise the compiler would prepare for the comparison before the loop.
+        // Compared after the loop: for a comparison inside it, the compiler would put the setup before the loop.
         let series = loop {
             let Node { series, next } = &**slot.get()?;
             if series.hash == digest.hash {
@@ -382,7 +382,7 @@ pub(super) struct Series {
     pub(super) aggregator: Aggregator,
     pub(super) reservoir: Reservoir,
     pub(super) hash: u64,
-    /// True if its attributes were listed with the keys of the table's pattern, in the same order.
+    /// True if the series was created with exactly the keys of the table's pattern, in the same order.
     pub(super) is_patterned: bool,
     /// Number of handles that are bound to the series. A bound series is not removed.
     bound: AtomicU32,

@@ -33,7 +33,7 @@ const MAX_BUDGET: Duration = Duration::from_secs(3600);
 /// Checks for each endpoint of an exporter whether it would accept telemetry.
 ///
 /// All endpoints are probed at the same time, each within the budget. Behind a proxy they are probed one after the
-/// other, and the first failure to reach the collector is the result for all further endpoints, so that a wrong
+/// other, and the first failure to reach the collector is the result for all further endpoints, so that a wrong proxy
 /// password is sent only once. Console and file exporters have no endpoints. The function blocks until the last
 /// endpoint has answered or the budget is used up. It never fails: problems are in the report.
 ///
@@ -158,8 +158,8 @@ pub struct Stage {
     pub took: Duration,
     /// Outcome of the stage.
     pub outcome: Outcome,
-    /// True if an exporter would drop records after this failure, instead of sending them again: after a response such
-    /// as 404 or UNAUTHENTICATED, and if the certificate is not valid or the peer speaks another protocol.
+    /// True if an exporter would drop records after this failure, instead of sending them again. Examples: a response
+    /// such as 404 or UNAUTHENTICATED, an invalid certificate, a peer that speaks another protocol.
     pub is_refused: bool,
 }
 
@@ -263,8 +263,7 @@ impl Spec {
 /// The stages of an endpoint.
 struct Probed {
     stages: Vec<Stage>,
-    /// True if the next endpoint must be probed as well. False if an OTLP/HTTP request got no response: behind a
-    /// proxy, the other endpoints are then not probed.
+    /// Whether to probe the next endpoint as well, behind a proxy. False only if an OTLP/HTTP request got no response.
     is_answered: bool,
 }
 

@@ -111,8 +111,8 @@ impl Builder {
     /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. All unanswered calls of one connection together may be twice as
     /// long as this limit; a further call is answered with `UNAVAILABLE`.
     ///
-    /// A shorter body is also refused if its decoded messages, such as very many empty ones, would take more than
-    /// sixteen times the limit in memory.
+    /// A shorter body is also refused if its messages, once decoded, would take more than sixteen times the limit in
+    /// memory: for example, a body of very many empty spans.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_body_bytes = bytes;
         self

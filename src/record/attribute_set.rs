@@ -111,7 +111,7 @@ impl AttributeSet {
 
     #[cold]
     fn equals_in_any_order(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // The stored keys are distinct, so each entry matches another pair. With equal counts, each pair has an entry.
+        // The stored keys are distinct, so no pair matches two entries. With equal counts, each pair has an entry.
         let count = pairs.iter().filter(|(key, value)| !key.is_empty() && !is_too_deep(value)).count();
         let has_match = |entry: &Entry| pairs.iter().any(|pair| self.is_pair(entry, pair));
         count == self.len() && self.entries.iter().all(has_match)

@@ -94,8 +94,8 @@ pub trait IntoValue {
 
     /// Returns the value, if it is available without computation or allocation.
     ///
-    /// For such types, `Span::set` is compiled for the literal key of each call site. Other types need not implement
-    /// this.
+    /// For such types, `Span::set` is inlined where it is called, which makes a literal key fast to write. Other types
+    /// need not implement this.
     #[inline(always)]
     fn as_value(&self) -> Option<Value<'_>> {
         None

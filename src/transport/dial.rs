@@ -401,7 +401,7 @@ impl Interrupter {
         state.shut_down();
     }
 
-    /// Shuts the idle connection down if the host has several addresses. The next attempt then uses another address.
+    /// Shuts the idle connection down if the host has several addresses. The next attempt can then use another address.
     pub(super) fn discard(&self) {
         let state = lock(&self.state);
         if state.has_choice {

@@ -104,7 +104,7 @@ pub(crate) trait Transport: Send {
     }
 
     /// Encodes the request of the next `send`, unless the transport sends protobuf. Returns false if the encoded
-    /// request has more than `max_bytes`, or the records have no encoding.
+    /// request has more than `max_bytes`, or if the payload cannot be encoded.
     fn encode(&mut self, _: &Payload<'_>, _max_bytes: usize) -> bool {
         true
     }
@@ -213,8 +213,8 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Gives up the connection to one of several addresses if the server answered that it cannot serve now, because the
-    /// next connection reaches another server. If the server asks for a delay, the connection is kept.
+    /// Closes the connection if the server cannot serve now and the host has several addresses, so that the next
+    /// attempt can use another address. If the server asks for a delay, the connection is kept.
     fn discard_connection(&self, interrupter: &dial::Interrupter) {
         if matches!(self, Self::TryLater { after: None, .. }) {
             interrupter.discard();

@@ -23,8 +23,8 @@ impl Proxy {
     /// Returns the proxy for a URL.
     ///
     /// # Errors
-    /// Returns an error if the environment names a proxy that cannot be used: the user does not want to bypass it. The
-    /// message does not show the address, which may contain a password.
+    /// Returns an error if the environment names a proxy that cannot be used, because the user may not want a direct
+    /// connection instead. The message does not show the address, which may contain a password.
     pub(super) fn choose(
         setting: Setting,
         url: &str,

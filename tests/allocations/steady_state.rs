@@ -93,8 +93,8 @@ fn steady_state_of<E: Fn()>(signal: Signal, records: u64, prepare: impl FnOnce(&
     receiver.pause();
     emit_many(1);
     assert!(receiver.wait_for_held(1, LONG));
-    // Queues twice as many records as are measured while the collector does not answer. That allocates enough chunks
-    // for the measured records, however slow the worker is.
+    // While the collector does not answer, twice as many records are queued as are measured. That allocates enough
+    // chunks for the measured records, however slow the worker is.
     let sent = emit_many(2 * measured());
     receiver.resume();
     assert!(wait_for(sent));

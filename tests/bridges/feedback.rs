@@ -103,7 +103,7 @@ impl Program {
         assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
 
-    /// Asserts that the exporter logged, but only records of the program exist.
+    /// Asserts that the exporter's threads logged, and that the telemetry accepted only the program's records.
     #[track_caller]
     fn assert_only(&self, records: u64) {
         let total = self.telemetry.ledger().total();

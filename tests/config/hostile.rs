@@ -11,7 +11,7 @@ use standpipe::{Config, ConfigError};
 use crate::support::{command, figures, share_of};
 
 const MIB: usize = 1 << 20;
-/// A header's value, and the name of a header that the text after this value tries to inject.
+/// The value of a header, and the name of another header, which text after the value tries to inject.
 const SECRET: &str = "hunter2";
 const SMUGGLED: &str = "X-Evil";
 const TRACER: &str = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n";
@@ -144,7 +144,7 @@ fn a_file_of_one_mebibyte_is_read_and_a_larger_one_refused_in_every_format() {
     assert!(Config::from_file("/dev/zero").expect_err("endless").is_unreadable());
 }
 
-/// Returns the processor time of this thread, so that other processes do not matter; except on Linux, the wall time.
+/// On Linux, returns the processor time of this thread, which other processes do not change; elsewhere, the wall time.
 fn processor_time() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let spent = fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -325,7 +325,7 @@ fn hostile_files_are_read_in_time_and_with_few_words() {
 
 #[test]
 fn thousands_of_words_in_a_variable_are_read_in_time() {
-    // The longest name that systems allow.
+    // Size of the longest variable that Linux passes to a program.
     const LENGTH: usize = 128 << 10;
     let words: String = (0..LENGTH / 6).map(|number| format!("{number:x},")).collect();
     let pairs: String = (0..LENGTH / 8).map(|number| format!("{number:x}=1,")).collect();
@@ -376,7 +376,7 @@ fn more_exporters_than_anybody_needs_are_not_started() {
     assert_eq!(error.into_usable().exporters().len(), 256);
 }
 
-/// An alias repeats the valid rest of a broken value, so an exporter that uses the alias must not start.
+/// An alias of a broken value repeats only its valid part, so an exporter that uses the alias must not start.
 #[test]
 fn a_mistake_in_a_value_that_aliases_repeat_starts_nobody() {
     for broken in [

@@ -294,7 +294,7 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
         start_with(Config::new().drop_budget(Duration::ZERO).exporter(bad).exporter(good_exporter));
     emit(&telemetry.tracer("shop"), 7);
     telemetry.logger("shop").info("paid").emit();
-    // An attempt of one signal uses up this turn, and an attempt of the other signal may use up the next turn.
+    // An attempt of one signal of the bad exporter uses up this turn. Its other signal must not use up the next turn.
     pump_for_attempt(&telemetry);
     let deadline = Instant::now() + LONG;
     let mut was_bad = true;
@@ -340,8 +340,8 @@ fn a_caller_that_finds_no_room_waits_no_longer_than_it_may() {
         let begun = Instant::now();
         emit(&telemetry.tracer("shop"), 50);
         let took = begun.elapsed();
-        // Only the first record that finds the queue full waits; after that, no record waits as long as nothing has
-        // been delivered.
+        // Only the first record that finds the queue full waits. Until something has been delivered, later records do
+        // not wait.
         assert!(took >= BUDGET && took < BUDGET + NOISE, "{took:?}");
         let counts = balanced(&telemetry);
         assert_eq!((counts.accepted, counts.not_enqueued.queue_full), (4, 46), "{counts}");
@@ -442,12 +442,12 @@ fn a_callback_that_panics_costs_its_metric_and_not_the_program() {
 fn a_caller_that_sends_calls_no_code_of_the_program() {
     let lock = Arc::new(Mutex::new(()));
     let (for_hook, for_callback) = (Arc::clone(&lock), Arc::clone(&lock));
-    // A hook or callback that waited for the lock on the thread that holds it would never return.
+    // Only tries the lock: a hook or callback would wait forever for a lock that its own thread holds.
     let is_free = |lock: &Mutex<()>| lock.try_lock().is_ok();
     let seen = Seen::default();
     let (heard, collected) = (Arc::clone(&seen), Arc::clone(&seen));
     let exporter = bounded(&format!("http://{}", closed_address()))
-        // The wait is reported after half a second, or not at all if the machine is busy until the wait ends.
+        // A wait is reported after half a second. This one is much longer, because a busy machine may report late.
         .block_timeout(12 * BUDGET)
         .queue_records(4)
         .interval(Duration::from_millis(1));

@@ -73,7 +73,7 @@ fn nanos(time: SystemTime) -> u64 {
 fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        // A retry must also wait while the clock is wrong.
+        // After the jump, retries must wait too: one for its back-off, and one for the time that the server asks for.
         receiver.script([Answer::ok(), Answer::status(503), Answer::status(503).retry_after("1")]);
         let took = process::run("a_wall_clock_that_jumps_back_a_day_delays_nothing", &receiver.endpoint());
         figures::show(format!("delivered in {}, 1 s of it asked for by the server", took[0]));
@@ -312,7 +312,7 @@ fn a_function_that_is_frozen_between_calls_delivers_each_call_before_its_answer(
             assert!(libc::WIFSTOPPED(status), "{status}");
             assert_eq!(receiver.span_count(), call);
             assert_eq!(receiver.metric("calls").unwrap().value(()), call as i64);
-            // A pause longer than the throttle and the interval, which must not cause a second request after it.
+            // This pause exceeds the throttle and the interval, but must not cause an additional request after it.
             wait(Duration::from_millis(300));
             // SAFETY: the child is ours and not reaped yet, so the process id is still its own.
             assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);

@@ -32,8 +32,8 @@ fn start(exporter: Exporter) -> Telemetry {
         .queue_records(QUEUE)
         .interval(Duration::from_millis(20))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
-    // The test needs a hook, because telemetry with threads would start another thread, which calls the hook with the
-    // problems that callers report.
+    // With threads, a new thread would call the hook with the problems that callers report. The hook is here so that
+    // the tests would notice this thread.
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(|problem| {
         HAS_RETRIED.fetch_or(problem.kind == ProblemKind::Unavailable, Ordering::SeqCst);
     });
@@ -77,7 +77,7 @@ fn use_all(exporter: Exporter) -> String {
     format!("{} more, {started} started, {looked_up} looked up; {traces} spans, {logs} logs", most - before)
 }
 
-/// A receiver whose first answer for each signal causes a retry.
+/// A receiver whose first and third answers cause a retry.
 fn receiver() -> Receiver {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::ok(), Answer::status(503)]);

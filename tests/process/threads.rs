@@ -104,7 +104,7 @@ fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    // Waits for the look-up, too: its thread is counted before the look-up begins.
+    // The thread of the look-up is counted first, so this also waits until the look-up itself is counted.
     while telemetry.ledger().exporters[0].attempts < 5 || system::counts().1 == before.1 {
         std::thread::yield_now();
     }
@@ -214,7 +214,7 @@ fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
 
 /// Bytes that ureq's static allocates when it is initialized, in the first request of a process.
 const BYTES_OF_THE_STATIC: usize = 10;
-/// Time for which a thread stays in the middle of the initialization, unless the fork that it waits for is earlier.
+/// Maximum time for which a thread in the middle of the initialization waits for the fork.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 static IS_IN_THE_MIDDLE: AtomicBool = AtomicBool::new(false);

@@ -11,7 +11,7 @@ use standpipe::config::Proxy;
 use standpipe::receiver::{Builder, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry, Tracer};
 
-/// Time by which a busy machine may exceed a deadline before a thread is scheduled.
+/// Maximum delay, after a deadline, until a busy machine schedules a thread.
 pub(crate) const NOISE: Duration = Duration::from_secs(4);
 /// Long enough for any machine; a test that needs all of it fails.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ pub(crate) fn gathering(receiver: &Receiver) -> Exporter {
 }
 
 pub(crate) fn gathering_to(endpoint: &str) -> Exporter {
-    // So large that a request's share of the queue does not limit the request.
+    // The queue is so large that a request's share of it does not limit the request.
     exporter_to(endpoint).linger(FOR_EVER).queue_bytes(64 << 20)
 }
 

@@ -1,6 +1,6 @@
 //! The spans of a layer that the current thread has entered, and the list of live layers.
 //!
-//! Entered spans are on the thread's stack of spans together with native spans, so entering a span changes one stack.
+//! Entered spans are on the same thread-local stack as native spans, so entering a span changes no second stack.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -22,8 +22,8 @@ pub(super) fn span_of(layer: &LayerId, id: &Id) -> BridgedSpan {
     BridgedSpan { layer: layer.0, id: id.into_u64() }
 }
 
-/// Returns the innermost span of this layer that the thread is in, to which events belong, and whether the span was
-/// recorded when it was entered.
+/// Returns the innermost span of this layer that the thread is in, and whether the span was recorded when it was
+/// entered. Contextual events belong to this span.
 #[inline]
 pub(super) fn innermost(layer: &LayerId) -> Option<(Id, bool)> {
     let (id, is_recording) = context::innermost_of_layer(layer.0)?;

@@ -116,7 +116,7 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Prints a configuration as OpenTelemetry's declarative configuration, unless it has errors or this format already.
+/// Prints a configuration in OpenTelemetry's declarative format, unless it has errors or is in this format already.
 /// Reports the problems of the configuration, and everything that the format cannot express, on standard error.
 fn convert(subject: &Subject) -> Result<ExitCode, Failure> {
     let (text, diagnostics, code) = match examine::read(subject, &mut Vec::new()) {

@@ -116,8 +116,8 @@ impl Response {
             Some(etag) => answer.header("etag", etag).header("cache-control", "no-cache"),
             None => answer.header("cache-control", "no-store"),
         };
-        // An answer to HEAD has the length that the body of GET would have (RFC 9110, section 9.3.2). A 304 has no
-        // length.
+        // An answer to HEAD has the length that the body of GET would have (RFC 9110, section 9.3.2). A 304 states no
+        // length: the 0 of its empty body would be wrong.
         match has_body || self.status == 304 {
             true => answer.body(self.body),
             false => answer.header("content-length", self.body.len().to_string()),

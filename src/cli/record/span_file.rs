@@ -1,6 +1,6 @@
 //! File of an unfinished span.
 //!
-//! Its first lines are shell assignments, with which other commands become children of the span. Its other lines, shell
+//! Its first lines are shell assignments that make other commands children of the span. Its other lines, shell
 //! comments, hold what `span end` sends. `span end` first renames the file, so that exactly one process ends the span.
 //!
 //! ```text

@@ -230,7 +230,7 @@ impl View {
         // If the filter hides all late spans, their ancestors alone are not drawn again.
         let has_new = spans.iter().any(|view| !view.is_past) || !logs.is_empty();
         let is_shown = has_new && self.filter.shows_trace(&spans, &logs);
-        // Remembered, because the heading of late spans says whether the rest of the trace was shown.
+        // Late records need this: their heading says if the earlier records of the trace were filtered out.
         spans.first().iter().for_each(|view| self.assembler.set_shown(&view.span.trace_id, is_shown));
         if !is_shown {
             return Ok(());

@@ -158,9 +158,9 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Limit for all files and variables that one configuration reads, because a short text can name a large file many
 /// times.
 const MAX_EXPANDED_BYTES: usize = 16 << 20;
-/// Smallest charge in bytes, even for a lookup that reads less, because opening a file takes time as well.
+/// Minimum that a lookup subtracts from that limit, even if it reads less, because opening a file takes time as well.
 const MIN_CHARGE: usize = 4 << 10;
-/// Directories of open file descriptors, whose pipes may be read: a shell passes `<(command)` as `/dev/fd/63`.
+/// Paths of open file descriptors, which are read even if they are pipes: a shell passes `<(command)` as `/dev/fd/63`.
 const DESCRIPTOR_DIRECTORIES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
 /// Expands references to secrets, such as `%{env:NAME}%` and `%{file:path}%`, and reads files that values name.

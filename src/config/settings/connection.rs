@@ -66,7 +66,7 @@ settings! {
         pub(crate) give_up_after: Duration = Duration::from_secs(300),
         pub(crate) first_delay: Duration = Duration::from_millis(250),
         pub(crate) max_delay: Duration = Duration::from_secs(30),
-        /// Longest `Retry-After` of a server that is honored.
+        /// Longest pause that a server can request with `Retry-After`.
         pub(crate) max_retry_after: Duration = Duration::from_secs(60),
     }
 }
@@ -245,7 +245,7 @@ setters! {
     /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
     /// Sets the time after which a connection is replaced by a new one, before its next request; none unless set. Each
-    /// new connection resolves the host again, and among the addresses of a family (IPv4 or IPv6) it tries that of the
+    /// new connection resolves the host again. Within each address family (IPv4 or IPv6), it tries the address of the
     /// previous connection last, so that requests spread over all servers behind the name.
     max_connection_age(longest: Duration) sets connection.max_age of MAX_CONNECTION_AGE;
     /// Limits the size of a response in bytes; 4 MiB unless set, 1 KiB to 64 MiB. If a response is longer, the records
@@ -282,8 +282,8 @@ impl Exporter {
     /// If the function fails, the problem is reported with its error, which must not contain a secret, and the records
     /// wait as in an outage. If the server refuses the headers (401, 403, `UNAUTHENTICATED`, `PERMISSION_DENIED`), the
     /// function is called again, and the request is repeated at once if the headers have changed; otherwise it is
-    /// repeated with back-off until `give-up-after`. Over gRPC, the headers are metadata. A forked child calls the
-    /// function itself. Values are never shown.
+    /// repeated with back-off until `give-up-after`. Over gRPC, the headers are metadata. A forked child does not reuse
+    /// the headers of its parent, but calls the function again. Values are never shown.
     ///
     /// ```
     /// use std::time::Duration;
@@ -346,8 +346,8 @@ impl Exporter {
 }
 
 /// Maximum size of the part of a request's head that a configuration determines. Many servers accept less. Over HTTP,
-/// the head must fit into one write of 64 KiB. The other 32 KiB are for the name of the host, which is inserted if a
-/// proxy forwards the request, and for the credentials of the proxy.
+/// the head must fit into one write of 64 KiB. The 32 KiB beyond this maximum are for the name of the host, which is
+/// inserted if a proxy forwards the request, and for the credentials of the proxy.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Bytes of a colon, a space and CRLF.
 const FIELD_FRAMING: usize = 4;

@@ -81,8 +81,8 @@ pub(crate) struct TracetestSpelling {
 pub(crate) struct SummaryField {
     /// Name of the field; for durations it ends in `_ms`.
     pub(crate) name: &'static str,
-    /// The field is null for exporters that send none of these signals. May differ from the signals of the row, because
-    /// the format of the summary is fixed.
+    /// The field is null for exporters that send none of these signals. These may differ from the signals of the row,
+    /// because the format of the summary is fixed.
     pub(crate) signals: &'static [Signal],
 }
 

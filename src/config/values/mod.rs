@@ -290,8 +290,8 @@ pub enum Detector {
     Process,
     /// `container.id`.
     Container,
-    /// `service.name` and `service.instance.id`, which are sent even without this detector. It exists because the lists
-    /// of other SDKs contain it.
+    /// `service.name` and `service.instance.id`, which are sent even without this detector. It exists because other
+    /// SDKs have a detector of this name.
     Service,
 }
 

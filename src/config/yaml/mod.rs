@@ -60,8 +60,8 @@ pub(super) fn parse_with<'d>(file: &'d str, text: &'d str, lookup: Option<Lookup
     Document { root, mistakes: builder.mistakes, places: builder.places }
 }
 
-/// Builds the tree from the parser's events. If one of its methods returns a fault, a limit is exceeded or a variable
-/// cannot be substituted, and no further event may be handled.
+/// Builds the tree from the parser's events. Its methods return a fault only if a limit is exceeded or a substitution
+/// fails. After a fault, no further event may be handled.
 struct Builder<'d> {
     /// Looks up variables. `None` if the file's dialect does not substitute variables.
     lookup: Option<Lookup<'d>>,

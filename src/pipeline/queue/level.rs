@@ -70,8 +70,8 @@ pub(super) struct Level {
 #[repr(align(128))]
 struct Left(AtomicU64);
 
-/// Largest number of records and of bytes of one frame so far. Both start with a value up to which [`Level::pressure`]
-/// is three quarters of the capacity.
+/// Largest number of records and of bytes of one frame so far. Both start with a value that leaves [`Level::pressure`]
+/// at three quarters of the capacity.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,
@@ -105,7 +105,7 @@ impl Level {
     }
 
     /// Returns whether [`note_size`](Self::note_size) can be skipped, because a record of this size is not the largest
-    /// so far. Such a record is also small enough to be sent.
+    /// so far. The record is then also small enough to be sent: the largest size never exceeds the limit of a record.
     #[inline]
     pub(super) fn is_usual(&self, bytes: usize) -> bool {
         // Relaxed: the value only grows, so an outdated value at worst sends the caller to the slow path.
@@ -164,7 +164,7 @@ impl Level {
         self.left.0.fetch_add(Pair::new(records, bytes).0, Ordering::SeqCst);
     }
 
-    /// Returns the least room that does not wake the worker: the room left one record and one byte below `wake_at`.
+    /// Returns the least room that does not wake the worker: that of a level one record and one byte below `wake_at`.
     fn min_left(&self, wake_at: WakeAt) -> Pair {
         Pair::new(
             (self.records + 1).saturating_sub(wake_at.records.max(1)),

@@ -24,7 +24,7 @@
 //!    sent again.
 //!
 //! If the process dies between these steps, the copy is the only entry with these records, so the next process sends
-//! them only once, in addition to the interrupted attempt.
+//! them once. They arrive a second time if the interrupted attempt also reached the server.
 
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
@@ -267,8 +267,8 @@ impl Worker {
         }
         let Some(spool) = &mut self.spool else { return };
         spool.close();
-        // If the flight recorder has only some of the records, `Counters::close` counts all unsettled records as
-        // dropped. So the records in the recorder are counted as spooled here.
+        // Unless the flight recorder has all records, `Counters::close` counts all unsettled records as dropped. So
+        // the records that the recorder does have are counted as spooled before that.
         if !spool.recorder().has_all() {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
@@ -319,8 +319,8 @@ impl Worker {
         let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
         // True if the records of this queue may go to the spool without a copy of the batch in front of them.
         let is_first = at != sending || batch.is_spooled() || self.state.is_copied_to_spool;
-        // If the spool has requests that could not be read, the copy would not be the oldest request, and the verdict
-        // would remove an older request instead of the copy.
+        // If the spool has older requests (for example, because it could not be read), they would precede the copy, and
+        // the verdict would remove the oldest of them instead of the copy.
         let may_copy = !delivery.has_spooled;
         if is_pressing && is_in_order && (is_first || may_copy && self.copy_to_spool(batch)) {
             let delivery = &mut self.deliveries[at];

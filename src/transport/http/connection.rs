@@ -34,7 +34,7 @@ pub(super) struct Unresolved;
 
 impl Resolver for Unresolved {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
-        // ureq has initialized its static (see `Http::post`), so forks need not wait any more.
+        // ureq has now initialized the static that forks wait for (see `Http::post`), so they may proceed.
         first_use::end();
         // ureq requires at least one address.
         let mut addresses = ArrayVec::from_fn(|_| NOWHERE);

@@ -163,7 +163,7 @@ pub(crate) enum Extent {
 pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Result<Verdict, Oddity> {
     let is = |name: &str| is_media_type(content_type, name);
     let read = || read_partial_success(body, extent == Extent::Prefix);
-    // The caller replaces an absent content type by the request's. One without a name, such as `;`, means protobuf.
+    // The caller replaces an absent content type by the request's. An empty name, as in `;`, counts as protobuf.
     if is("") || is("application/x-protobuf") || is("application/protobuf") {
         return if extent == Extent::BrokenOff { Err(Oddity::Odd(CUT_SHORT)) } else { read() };
     }

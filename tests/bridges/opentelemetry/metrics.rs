@@ -166,7 +166,7 @@ fn by_name(mut metrics: Vec<Metric>) -> Vec<Metric> {
     metrics
 }
 
-/// Sends a request of another encoder to a receiver. Returns the received metrics.
+/// Sends a request to a receiver, as opentelemetry-proto encodes it. Returns the received metrics.
 fn sent_whole(request: &ExportMetricsServiceRequest) -> Vec<ReceivedMetric> {
     let (receiver, body) = (Receiver::start().unwrap(), request.encode_to_vec());
     let mut socket = TcpStream::connect(receiver.address()).unwrap();

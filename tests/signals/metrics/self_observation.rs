@@ -332,7 +332,7 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     assert!(theirs.metrics().is_empty());
 }
 
-/// The metrics contain the outcome of all records, even if the worker has used much of its time for the records.
+/// The metrics contain the outcome of all records, even if it took long to send the records.
 #[test]
 fn a_flush_and_a_shutdown_collect_metrics_after_the_records_were_sent() {
     let receiver = Receiver::start().unwrap();

@@ -99,7 +99,7 @@ impl Package<'_> {
         let mut cargo = Command::new("cargo");
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(&self.folder);
         cargo.current_dir(folder).args([command, "--locked", "--features", self.features]);
-        // The workspace does not strip its own release builds: callgrind needs the names of functions.
+        // These builds are stripped. Other release builds are not, because callgrind needs the names of functions.
         cargo.env("CARGO_PROFILE_RELEASE_STRIP", "true");
         cargo
     }

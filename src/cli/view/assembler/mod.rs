@@ -1,9 +1,9 @@
 //! Collects the records of each trace until the trace is complete or has waited long enough.
 //!
-//! Programs send the spans of a trace in several requests and in any order. A trace is due after a time without
-//! records, at the latest 30 s after its first record. The time is shorter if no parent is missing, and the root has
-//! ended or the trace was drawn before. `due` is a priority queue of open traces by the time at which they are due. The
-//! spans of drawn traces are remembered: they are the ancestors of spans that arrive late.
+//! Programs send the spans of a trace in several requests and in any order. A trace is due to be drawn after a time
+//! without records, at the latest 30 s after its first record. The time is shorter for a complete trace: no parent is
+//! missing, and either the root has ended or a part of the trace was drawn before. `due` is a priority queue of open
+//! traces by the time at which they are due. The spans of drawn traces are remembered, as ancestors of late spans.
 //!
 //! This module is pure: it takes records and times, and returns the blocks to draw.
 

@@ -78,7 +78,7 @@ impl Reader<'_> {
             self.config.detectors.extend(found);
         }
         self.set(&DETECT, &listed);
-        // By the specification, this detector reads `OTEL_SERVICE_NAME` even if the file does not refer to it.
+        // By the specification, the service detector reads `OTEL_SERVICE_NAME` even if the file does not refer to it.
         if self.config.detectors.contains(&Detector::Service) {
             self.referenced.borrow_mut().insert(SERVICE_VARIABLE.to_owned());
             let source = SettingSource::Environment(SERVICE_VARIABLE.to_owned());
