@@ -91,16 +91,6 @@ pub(crate) fn show_size(bytes: u64) -> String {
 /// …".
 pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
-    const SECONDS: [(&str, f64); 8] = [
-        ("ns", 1e-9),
-        ("us", 1e-6),
-        ("µs", 1e-6),
-        ("μs", 1e-6),
-        ("ms", 1e-3),
-        ("s", 1.0),
-        ("m", 60.0),
-        ("h", 3.6e3),
-    ];
     let malformed = || Fault::new("is not a duration", EXAMPLE);
     let too_long = || Fault::new("is too long", "write at most 8760h");
     Fault::unless(!text.starts_with('-'), "is negative", EXAMPLE)?;
@@ -116,10 +106,16 @@ pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
         let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         let number: f64 = number.parse().map_err(|_| malformed())?;
-        let fix = format!("write \"{}s\" for seconds", shortened(text));
-        Fault::unless(!unit.is_empty(), "has no unit", fix)?;
-        let known = SECONDS.iter().find(|(name, _)| *name == unit);
-        let (_, seconds) = known.ok_or_else(|| Fault::new("has an unknown unit", EXAMPLE))?;
+        let seconds = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3.6e3,
+            "" => return Fault::err("has no unit", format!("write \"{}s\" for seconds", shortened(text))),
+            _ => return Fault::err("has an unknown unit", EXAMPLE),
+        };
         let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| too_long())?;
         total = total.checked_add(part).ok_or_else(too_long)?;
         rest = after;
