@@ -133,15 +133,12 @@ impl Endpoint {
     }
 
     fn parse_url(scheme: &str, rest: &str) -> Checked<Self> {
-        let tls = match scheme.to_ascii_lowercase().as_str() {
-            "http" => false,
-            "https" => true,
-            "grpc" | "grpcs" => {
-                let fix = "write http:// or https://; the transport setting selects gRPC";
-                return Fault::err("has an unknown scheme", fix);
-            }
-            _ => return Fault::err("has an unknown scheme", "write http:// or https://"),
+        let scheme = scheme.to_ascii_lowercase();
+        let fix = match &*scheme {
+            "grpc" | "grpcs" => "write http:// or https://; the transport setting selects gRPC",
+            _ => "write http:// or https://",
         };
+        Fault::unless(matches!(&*scheme, "http" | "https"), "has an unknown scheme", fix)?;
         Fault::unless(!rest.contains('#'), "has a fragment", "remove the # and the text after it")?;
         let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -150,7 +147,7 @@ impl Endpoint {
         check_path(query)?;
         let path = if path == "/" { "" } else { path };
         let [authority, path, query] = [authority, path, query].map(str::to_owned);
-        Ok(Self { tls, authority, has_port, path, query, socket: None })
+        Ok(Self { tls: scheme == "https", authority, has_port, path, query, socket: None })
     }
 
     /// Parses `unix:path`, `unix:///path` or `unix-abstract:name`, the forms that gRPC uses.
