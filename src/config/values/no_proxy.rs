@@ -17,16 +17,10 @@ const HTTP_PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_P
 
 enum Entry {
     Everything,
-    /// A domain including its subdomains, or an address; at all ports unless `port` is given.
-    Host {
-        host: Host,
-        port: Option<u16>,
-    },
-    /// All addresses that share the first `bits` bits with `address`.
-    Network {
-        address: IpAddr,
-        bits: u8,
-    },
+    /// A domain including its subdomains, or an address; at all ports unless one is given.
+    Host(Host, Option<u16>),
+    /// All addresses that share the first bits with this one, and the number of these bits.
+    Network(IpAddr, u8),
 }
 
 #[derive(PartialEq, Eq)]
@@ -97,10 +91,10 @@ impl Entry {
             let address: IpAddr = unbracketed(address).parse().ok()?;
             let most = if address.is_ipv4() { 32 } else { 128 };
             let bits = number(bits).filter(|bits| *bits <= most)?;
-            return Some(Self::Network { address, bits: u8::try_from(bits).ok()? });
+            return Some(Self::Network(address, u8::try_from(bits).ok()?));
         }
         if let Ok(address) = unbracketed(word).parse() {
-            return Some(Self::Host { host: Host::Address(address), port: None });
+            return Some(Self::Host(Host::Address(address), None));
         }
         let (host, port) = match word.rsplit_once(':') {
             Some((host, port)) => (host, Some(number(port).filter(|port| *port > 0)?)),
@@ -110,20 +104,20 @@ impl Entry {
             Host::Name(name) if !is_host_name(&name) => return None,
             host => host,
         };
-        Some(Self::Host { host, port })
+        Some(Self::Host(host, port))
     }
 
     fn covers(&self, wanted: &Host, wanted_port: u16) -> bool {
         match (self, wanted) {
             (Self::Everything, _) => true,
-            (Self::Host { port: Some(port), .. }, _) if *port != wanted_port => false,
-            (Self::Host { host: Host::Name(domain), .. }, Host::Name(name)) => {
+            (Self::Host(_, Some(port)), _) if *port != wanted_port => false,
+            (Self::Host(Host::Name(domain), _), Host::Name(name)) => {
                 let before = name.strip_suffix(domain.as_str());
                 before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
             }
-            (Self::Host { host, .. }, wanted) => host == wanted,
-            (Self::Network { address, bits }, Host::Address(wanted)) => is_within(*wanted, *address, *bits),
-            (Self::Network { .. }, Host::Name(_)) => false,
+            (Self::Host(host, _), wanted) => host == wanted,
+            (Self::Network(address, bits), Host::Address(wanted)) => is_within(*wanted, *address, *bits),
+            (Self::Network(..), Host::Name(_)) => false,
         }
     }
 }
