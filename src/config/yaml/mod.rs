@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
-use self::tree::{Contents, Frame, MERGE, OpenTable, Substituted, Weight};
+use self::tree::{Contents, Frame, MERGE, Substituted, Weight};
 pub(super) use self::tree::{Lookup, reference};
 use super::Location;
 use super::error::{Checked, Diagnostic, Fault};
@@ -119,13 +119,11 @@ impl Builder<'_> {
                 // For a missing value, the parser reports the text `~` with an empty span.
                 let is_absent = style == ScalarStyle::Plain && span.start.index() == span.end.index();
                 let text = if is_absent { "".into() } else { text };
-                self.scalar(text, style, anchor, tag.as_deref(), span)
+                self.scalar(text, style, anchor, tag, span)
             }
-            Event::SequenceStart(_, anchor, tag) => {
-                self.open(Contents::List(Vec::new()), anchor, tag.as_deref(), span)
-            }
+            Event::SequenceStart(_, anchor, tag) => self.open(Contents::List(Vec::new()), anchor, tag, span),
             Event::MappingStart(_, anchor, tag) => {
-                self.open(Contents::Table(OpenTable::default()), anchor, tag.as_deref(), span)
+                self.open(Contents::Table(Default::default()), anchor, tag, span)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Alias(anchor) => self.alias(anchor, span),
@@ -143,7 +141,7 @@ impl Builder<'_> {
         text: Cow<'_, str>,
         style: ScalarStyle,
         anchor: usize,
-        tag: Option<&Tag>,
+        tag: Option<Cow<'_, Tag>>,
         span: Span,
     ) -> Checked {
         let is_key = matches!(self.frames.last(), Some(Frame { contents: Contents::Table(table), .. }) if table.awaits_key());
@@ -174,7 +172,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn open(&mut self, contents: Contents, anchor: usize, tag: Option<&Tag>, span: Span) -> Checked {
+    fn open(&mut self, contents: Contents, anchor: usize, tag: Option<Cow<'_, Tag>>, span: Span) -> Checked {
         if self.frames.len() >= MAX_DEPTH {
             return Err(too_deep());
         }
@@ -251,9 +249,9 @@ impl Builder<'_> {
     }
 
     /// Returns two facts about a value: whether its tag turns it into text, and its place (that of the tag, if any).
-    fn tagged(&mut self, tag: Option<&Tag>, anchor: usize, span: Span) -> (bool, usize) {
+    fn tagged(&mut self, tag: Option<Cow<'_, Tag>>, anchor: usize, span: Span) -> (bool, usize) {
         let at = place(span);
-        let is_text = tree::asks_for_text(tag).unwrap_or_else(|fault| {
+        let is_text = tree::asks_for_text(tag.as_deref()).unwrap_or_else(|fault| {
             self.spoil(at, anchor, fault);
             false
         });
@@ -366,21 +364,20 @@ const SYNTAX_ERRORS: [(&[&str], &str, &str); 21] = [
 /// Translates an error of the parser into a message with advice.
 fn in_our_words(kind: &ErrorKind) -> Fault {
     match kind {
-        ErrorKind::RecursionLimitExceeded => return too_deep(),
-        ErrorKind::UnexpectedCharacter { character } => return unexpected(*character),
-        ErrorKind::UnclosedFlowCollection { open } => {
-            return unclosed(*open, format!("{open} is never closed"));
-        }
+        ErrorKind::RecursionLimitExceeded => too_deep(),
+        ErrorKind::UnexpectedCharacter { character } => unexpected(*character),
+        ErrorKind::UnclosedFlowCollection { open } => unclosed(*open, "never closed"),
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            return unclosed(*open, format!("{open} is closed by {close}"));
+            unclosed(*open, &format!("closed by {close}"))
         }
-        _ => {}
+        _ => {
+            let name = format!("{kind:?}");
+            let is_of = |(parts, ..): &&(&[&str], _, _)| parts.iter().any(|part| name.contains(part));
+            let generic = (&[][..], "this is not YAML", "put text with special characters into quotes");
+            let (_, what, fix) = SYNTAX_ERRORS.iter().find(is_of).copied().unwrap_or(generic);
+            Fault::new(what, fix)
+        }
     }
-    let name = format!("{kind:?}");
-    let is_of = |(parts, ..): &&(&[&str], _, _)| parts.iter().any(|part| name.contains(part));
-    let generic = (&[][..], "this is not YAML", "put text with special characters into quotes");
-    let (_, what, fix) = SYNTAX_ERRORS.iter().find(is_of).copied().unwrap_or(generic);
-    Fault::new(what, fix)
 }
 
 fn unexpected(character: char) -> Fault {
@@ -391,8 +388,8 @@ fn unexpected(character: char) -> Fault {
     Fault::new(format!("text cannot begin with {character}"), "quote it")
 }
 
-fn unclosed(open: char, what: String) -> Fault {
-    Fault::new(what, if open == '[' { "write ]" } else { "write }" })
+fn unclosed(open: char, state: &str) -> Fault {
+    Fault::new(format!("{open} is {state}"), if open == '[' { "write ]" } else { "write }" })
 }
 
 /// Returns line and column of the first tab in the indentation of a line, searching from `from_line` on.

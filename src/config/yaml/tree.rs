@@ -87,10 +87,8 @@ pub(super) struct OpenTable {
 enum Turn {
     #[default]
     Key,
-    Value {
-        name: String,
-        at: usize,
-    },
+    /// The name of the key, and its place.
+    Value(String, usize),
     /// The next value is ignored, because its key is invalid, which has been reported.
     RefusedValue,
 }
@@ -106,7 +104,7 @@ impl OpenTable {
     /// Returns the key whose value is being read.
     pub(super) fn current_name(&self) -> Option<&str> {
         match &self.turn {
-            Turn::Value { name, .. } => Some(name),
+            Turn::Value(name, _) => Some(name),
             Turn::RefusedValue | Turn::Key => None,
         }
     }
@@ -121,7 +119,7 @@ impl OpenTable {
             return Err((Some(name), fault));
         }
         self.names.insert(name.clone(), at);
-        self.turn = Turn::Value { name, at };
+        self.turn = Turn::Value(name, at);
         Ok(())
     }
 
@@ -132,7 +130,7 @@ impl OpenTable {
     }
 
     pub(super) fn take_value(&mut self, node: Node) {
-        if let Turn::Value { name, at } = mem::take(&mut self.turn) {
+        if let Turn::Value(name, at) = mem::take(&mut self.turn) {
             self.fields.push(Field { name, at, node });
         }
     }
@@ -289,20 +287,17 @@ pub(super) fn scalar(text: Cow<'_, str>, style: ScalarStyle, is_text: bool) -> T
 }
 
 fn integer(text: &str) -> Option<i128> {
-    const PREFIXES: [(&str, u32, i128); 5] = [
-        ("0o", 8, i128::MAX),
-        ("0x", 16, i128::MAX),
-        ("-", 10, i128::MIN),
-        ("+", 10, i128::MAX),
-        ("", 10, i128::MAX),
-    ];
-    let digits = |(prefix, radix, end)| Some((text.strip_prefix(prefix)?, radix, end));
-    let (digits, radix, end) = PREFIXES.into_iter().find_map(digits)?;
+    let (digits, radix) = match (text.strip_prefix("0o"), text.strip_prefix("0x")) {
+        (Some(octal), _) => (octal, 8),
+        (None, Some(hexadecimal)) => (hexadecimal, 16),
+        (None, None) => (text.strip_prefix(['-', '+']).unwrap_or(text), 10),
+    };
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return None;
     }
     // Parsed with its sign, because `i128::MIN` has no positive counterpart. Numbers out of range are saturated.
     let signed = if radix == 10 { text } else { digits };
+    let end = if text.starts_with('-') { i128::MIN } else { i128::MAX };
     Some(i128::from_str_radix(signed, radix).unwrap_or(end))
 }
 
