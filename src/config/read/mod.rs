@@ -158,8 +158,7 @@ pub(super) fn read_declarative(path: &str, variables: &Variables) -> Configured 
 fn to_text(bytes: Vec<u8>) -> Result<String, ReadError> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        ReadError::NotUtf8 { line }
+        ReadError::NotUtf8(error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1)
     })
 }
 
@@ -284,7 +283,7 @@ fn unreadable(file: &str, error: ReadError) -> ConfigError {
         ReadError::NoYaml => {
             (error.to_string(), 1, "build standpipe with its feature \"yaml\", or write the file as TOML")
         }
-        ReadError::NotUtf8 { line } => (error.to_string(), *line, "save the file as UTF-8"),
+        ReadError::NotUtf8(line) => (error.to_string(), *line, "save the file as UTF-8"),
         _ => (format!("cannot read: {error}"), 1, "name a readable file of TOML or YAML, at most 1 MiB"),
     };
     let location = Location { file: file.to_owned(), line, column: 1 };

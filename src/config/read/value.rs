@@ -277,9 +277,8 @@ pub(crate) enum ReadError {
     /// Not a regular file. Opening a pipe without a writer, or reading from some devices, never returns.
     NotRegular,
     TooLarge,
-    NotUtf8 {
-        line: usize,
-    },
+    /// With the number of the first invalid line.
+    NotUtf8(usize),
     /// All files and variables of the configuration together exceed [`MAX_EXPANDED_BYTES`].
     TooMuch,
     /// This build has no YAML parser.
@@ -295,7 +294,7 @@ impl fmt::Display for ReadError {
             Self::Directory => f.write_str("is a directory"),
             Self::NotRegular => f.write_str("is not a regular file"),
             Self::TooLarge => f.write_str("larger than 1 MiB"),
-            Self::NotUtf8 { line } => write!(f, "not UTF-8 in line {line}"),
+            Self::NotUtf8(line) => write!(f, "not UTF-8 in line {line}"),
             Self::TooMuch => {
                 write!(f, "all files and variables together are larger than {} MiB", MAX_EXPANDED_BYTES >> 20)
             }
