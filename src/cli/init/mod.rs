@@ -152,12 +152,8 @@ fn next_steps(flavor: Flavor, file: &str, style: &Style) -> Vec<String> {
         }
         _ => (vec![format!("standpipe check {}", in_shell(file, ""))], format!("from_file({file:?})")),
     };
-    let feature = match flavor {
-        Flavor::Tracetest | Flavor::Qualitytrace | Flavor::Declarative => {
-            ", which needs the feature \"yaml\" of the crate"
-        }
-        Flavor::Stalwart | Flavor::Environment => "",
-    };
+    let is_yaml = matches!(flavor.row(), (_, _, _, "yaml", _));
+    let feature = if is_yaml { ", which needs the feature \"yaml\" of the crate" } else { "" };
     let mut title = style.line();
     title.put(Ink::GOOD.bold(), style.glyph("✓")).space(1);
     title.put(Ink::PLAIN.bold(), file).put(Ink::PLAIN, " is written; read it, then check it:");
