@@ -373,8 +373,7 @@ impl Exporter {
     /// Returns the path of a setting in diagnostics.
     pub(super) fn key(&self, row: &SettingRow) -> String {
         let is_of_tracetest = self.table.as_ref().is_some_and(|table| table.is_of_tracetest);
-        let spelling = row.in_tracetest.as_ref().filter(|_| is_of_tracetest);
-        let key = spelling.map_or(row.key, |spelling| spelling.key);
+        let key = row.in_tracetest.filter(|_| is_of_tracetest).map_or(row.key, |(key, _)| key);
         self.paths.get(row.key).cloned().unwrap_or_else(|| format!("{}.{key}", self.path()))
     }
 

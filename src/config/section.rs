@@ -1,10 +1,9 @@
 //! The sections of a file that become exporters, and the keys of each section.
 
 use super::provider::ProviderName;
-use super::settings::SettingRow;
 use super::settings::general::{DETECT, EXEMPLARS, PROPAGATORS, SELF_OBSERVATION};
 use super::settings::kind::Kind;
-use super::settings::rows;
+use super::settings::{SettingRow, rows};
 use super::text::dotted;
 use crate::record::Signal;
 
@@ -143,8 +142,7 @@ impl Section {
 
     /// Returns the key of a setting in this section, and what to write for it.
     pub(super) fn spelling(&self, row: &'static SettingRow) -> (&'static str, &'static str) {
-        let in_tracetest = row.in_tracetest.as_ref().filter(|_| self.is_of_tracetest());
-        in_tracetest.map_or((row.key, row.advice), |spelling| (spelling.key, spelling.advice))
+        row.in_tracetest.filter(|_| self.is_of_tracetest()).unwrap_or((row.key, row.advice))
     }
 
     /// Returns every key of the section, those of nested tables with dots.
@@ -208,7 +206,7 @@ pub(super) fn is_known_somewhere(name: &str) -> bool {
 /// Returns whether a key is known, and its values are not secrets.
 pub(super) fn is_harmless(name: &str) -> bool {
     let is_of = |row: &SettingRow| {
-        let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.key.rsplit('.').next());
+        let in_tracetest = row.in_tracetest.and_then(|(key, _)| key.rsplit('.').next());
         row.key == name || in_tracetest == Some(name)
     };
     let mut rows = rows().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));

@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::delivery::bytes;
 use super::kind::{Field, Kind, field, file, word};
 use super::{
-    FileSettings, MAX_DURATION, POSITIVE, SettingRow, SummaryField, TlsSettings, TracetestSpelling,
-    VariableNames, setters, settings, table,
+    FileSettings, MAX_DURATION, POSITIVE, SettingRow, SummaryField, TlsSettings, VariableNames, setters,
+    settings, table,
 };
 use crate::config::endpoint::{Endpoint, PathRule};
-use crate::config::error::Fault;
+use crate::config::error::{Checked, Fault};
 use crate::config::header::{self, CredentialsResult};
 use crate::config::text::shown;
 use crate::config::validate as rules;
@@ -93,7 +93,7 @@ table! { ADDRESS from PLAIN:
         },
         advice: "write \"http\", \"http/json\", \"grpc\", \"file\", \"console\" or \"disable\"",
         variables: VariableNames::OfExporter("PROTOCOL"),
-        in_tracetest: Some(TracetestSpelling { key: "exporter.type", advice: "write type: collector" }),
+        in_tracetest: Some(("exporter.type", "write type: collector")),
         rule: |exporter| {
             rules::transport(exporter.connection.transport, cfg!(feature = "grpc"), cfg!(feature = "json"))
         },
@@ -104,10 +104,7 @@ table! { ADDRESS from PLAIN:
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
         variables: VariableNames::OfExporter("ENDPOINT"),
-        in_tracetest: Some(TracetestSpelling {
-            key: "exporter.collector.endpoint",
-            advice: "write an address like localhost:4317",
-        }),
+        in_tracetest: Some(("exporter.collector.endpoint", "write an address like localhost:4317")),
         applies_to: Transport::connects,
         rule: |exporter| rules::endpoint(exporter, cfg!(feature = "tls")),
     }
@@ -389,12 +386,16 @@ impl ConnectionSettings {
     /// Returns an error that names the header without its value.
     pub(crate) fn check_headers(&self) -> Result<(), Fault> {
         for (index, (name, value)) in self.headers.iter().enumerate() {
-            header::check(index + 1, name, value.expose())?;
-            if self.transport == Transport::Grpc {
-                header::check_metadata(name)?;
-            }
+            self.check_header(index, name, value)?;
         }
         self.check_head()
+    }
+
+    /// Checks the header at an index. The number of the header, counted from 1, identifies it in the message if its name
+    /// must not be shown.
+    pub(in crate::config) fn check_header(&self, index: usize, name: &str, value: &Secret) -> Checked {
+        header::check(index + 1, name, value.expose())?;
+        if self.transport == Transport::Grpc { header::check_metadata(name) } else { Ok(()) }
     }
 
     /// Returns the `User-Agent`: the configured product, then `standpipe/<version> (rust)`.

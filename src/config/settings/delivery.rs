@@ -6,10 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kind::{Field, Kind, Unit, field, word};
-use super::{
-    ANY, POSITIVE, RECORDS, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings,
-    table,
-};
+use super::{ANY, POSITIVE, RECORDS, SettingRow, SummaryField, VariableNames, setters, settings, table};
 use crate::config::validate as rules;
 use crate::config::values::{Level, Named, Signals};
 use crate::config::{Exporter, Histograms, InstrumentKind, SpoolSync, Temporality, WhenFull};
@@ -115,7 +112,7 @@ table! { DELIVERY from PLAIN:
         kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
         variables: VariableNames::OfSignals(["", "", "OTEL_METRIC_EXPORT_INTERVAL"]),
-        in_tracetest: Some(TracetestSpelling { key: "metricsReaderInterval", advice: "write a duration like 10s" }),
+        in_tracetest: Some(("metricsReaderInterval", "write a duration like 10s")),
         in_summary: Some(SummaryField { name: "interval_ms", signals: &[Signal::Metrics] }),
         signals: &[Signal::Metrics],
     }
@@ -319,9 +316,8 @@ table! { SPOOLING from CONNECTED:
     SPOOL "spool" {
         kind: Kind::Text {
             set: |exporter, directory, _| exporter.spool.directory = Some(directory.into()),
-            show: |exporter| match &exporter.spool.directory {
-                Some(directory) => directory.display().to_string(),
-                None => "none".to_owned(),
+            show: |exporter| {
+                exporter.spool.directory.as_ref().map_or("none".into(), |it| it.display().to_string())
             },
         },
         advice: "write the path of a directory",

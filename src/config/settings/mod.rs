@@ -47,9 +47,9 @@ pub(crate) struct SettingRow {
     /// Whether files of Stalwart's layout may contain the setting: in `[tracer.…]` or `[metrics.…]`, depending on its
     /// signals.
     pub(crate) is_in_tables: bool,
-    /// Key in files of Tracetest's layout, which has `telemetry: exporters:`; `None` if such files cannot contain the
-    /// setting.
-    pub(crate) in_tracetest: Option<TracetestSpelling>,
+    /// Dotted path below `telemetry.exporters.<name>` in files of Tracetest's layout, and the advice for it; `None` if
+    /// such files cannot contain the setting.
+    pub(crate) in_tracetest: Option<(&'static str, Advice)>,
     /// Field of [`ExporterSummary`](crate::config::ExporterSummary); `None` if the summary does not contain it.
     pub(crate) in_summary: Option<SummaryField>,
     /// Signals that the setting affects.
@@ -68,13 +68,6 @@ pub(crate) enum VariableNames {
     OfExporter(&'static str),
     /// One variable each for traces, logs and metrics; empty for a signal without a variable.
     OfSignals([&'static str; Signal::COUNT]),
-}
-
-/// A setting in Tracetest's layout.
-pub(crate) struct TracetestSpelling {
-    /// Dotted path below `telemetry.exporters.<name>`.
-    pub(crate) key: &'static str,
-    pub(crate) advice: Advice,
 }
 
 /// A setting in the summary of an exporter.

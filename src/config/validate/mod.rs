@@ -104,12 +104,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     }
     found.extend(rows().filter_map(|row| check_partner(exporter, row)));
     for (index, (name, value)) in exporter.connection.headers.iter().enumerate().filter(|_| connects) {
-        // The number of the header, counted from 1, identifies it in the message if its name must not be shown.
-        let mut checked = header::check(index + 1, name, value.expose());
-        if exporter.connection.transport == Transport::Grpc {
-            checked = checked.and_then(|()| header::check_metadata(name));
-        }
-        if let Err(fault) = checked {
+        if let Err(fault) = exporter.connection.check_header(index, name, value) {
             let source = exporter.header_source(index);
             found.push(exporter.diagnostic(DiagnosticSeverity::Error, &HEADERS, source, fault));
         }
