@@ -391,8 +391,8 @@ impl ConnectionSettings {
         self.check_head()
     }
 
-    /// Checks the header at an index. The number of the header, counted from 1, identifies it in the message if its name
-    /// must not be shown.
+    /// Checks the header at an index. Its number, counted from 1, identifies it in the message if its name must not be
+    /// shown.
     pub(in crate::config) fn check_header(&self, index: usize, name: &str, value: &Secret) -> Checked {
         header::check(index + 1, name, value.expose())?;
         if self.transport == Transport::Grpc { header::check_metadata(name) } else { Ok(()) }

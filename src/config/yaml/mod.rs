@@ -366,9 +366,9 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
     match kind {
         ErrorKind::RecursionLimitExceeded => too_deep(),
         ErrorKind::UnexpectedCharacter { character } => unexpected(*character),
-        ErrorKind::UnclosedFlowCollection { open } => unclosed(*open, "never closed"),
+        ErrorKind::UnclosedFlowCollection { open } => unclosed(*open, "is never closed"),
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            unclosed(*open, &format!("closed by {close}"))
+            unclosed(*open, &format!("is closed by {close}"))
         }
         _ => {
             let name = format!("{kind:?}");
@@ -389,7 +389,7 @@ fn unexpected(character: char) -> Fault {
 }
 
 fn unclosed(open: char, state: &str) -> Fault {
-    Fault::new(format!("{open} is {state}"), if open == '[' { "write ]" } else { "write }" })
+    Fault::new(format!("{open} {state}"), if open == '[' { "write ]" } else { "write }" })
 }
 
 /// Returns line and column of the first tab in the indentation of a line, searching from `from_line` on.
