@@ -60,16 +60,6 @@ pub(crate) struct Options {
     to: Option<String>,
 }
 
-impl Options {
-    fn subject(&self) -> Subject {
-        match &self.file {
-            None => Subject::Environment,
-            Some(file) if file.as_os_str() == "-" => Subject::Stdin,
-            Some(file) => Subject::File(file.clone()),
-        }
-    }
-}
-
 /// Source of the configuration to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
@@ -91,7 +81,11 @@ impl Subject {
 
 /// Checks the subject and prints the result.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let subject = options.subject();
+    let subject = match &options.file {
+        None => Subject::Environment,
+        Some(file) if file.as_os_str() == "-" => Subject::Stdin,
+        Some(file) => Subject::File(file.clone()),
+    };
     if options.to.is_some() {
         return convert(&subject);
     }
@@ -241,16 +235,12 @@ fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failure
     let document = Document { exporters, warnings: texts(DiagnosticSeverity::Warning), errors };
     // Strings, numbers and lists can always be serialized.
     let written = serde_json::to_string_pretty(&document).unwrap_or_default();
-    escaped(&written)
-}
-
-/// Escapes invisible and control characters that serde_json leaves in the text: a terminal could interpret them.
-fn escaped(json: &str) -> String {
+    // serde_json leaves invisible and control characters in the text. A terminal could interpret them.
     let escape = |c: char| match c == '\n' || shows_itself(c) {
         true => c.to_string(),
         false => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
     };
-    json.chars().map(escape).collect()
+    written.chars().map(escape).collect()
 }
 
 #[cfg(test)]

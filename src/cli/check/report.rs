@@ -3,9 +3,7 @@
 use std::fs;
 
 use standpipe::Exporter;
-use standpipe::config::{
-    Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName, Setting, SettingSource,
-};
+use standpipe::config::{Diagnostic, DiagnosticSeverity, ProviderName, Setting, SettingSource};
 
 use super::Subject;
 use super::examine::{Examined, SERVICE_NAME};
@@ -34,8 +32,11 @@ const ADVICE: [&str; 2] = [
 /// empty line follows each section and each problem.
 pub(super) fn draw(subject: &Subject, examined: &Examined, all: bool, style: &Style) -> Vec<String> {
     let (mut sections, diagnostics) = (sections(examined), &examined.diagnostics);
-    if !all {
-        sections.iter_mut().for_each(Section::fold);
+    for section in sections.iter_mut().filter(|_| !all) {
+        // The service name is shown even if it has its default value, because every user should set it.
+        let before = section.settings.len();
+        section.settings.retain(is_telling);
+        section.folded = before - section.settings.len();
     }
     let mut lines = draw_sections(&sections, style);
     let source = Source::of(subject, &examined.handed_in);
@@ -67,15 +68,6 @@ struct Section {
     settings: Vec<Setting>,
     /// Number of settings that are not shown, because they have their default values.
     folded: usize,
-}
-
-impl Section {
-    /// Removes the settings with default values, except for the service name, which every user should set.
-    fn fold(&mut self) {
-        let before = self.settings.len();
-        self.settings.retain(is_telling);
-        self.folded = before - self.settings.len();
-    }
 }
 
 fn is_telling(setting: &Setting) -> bool {
@@ -112,26 +104,20 @@ fn sections(examined: &Examined) -> Vec<Section> {
         let is_shown = |setting: &Setting| {
             is_telling(setting) && (setting.source != SettingSource::Default || !exporters.is_empty())
         };
-        let general = examined.general.iter().filter(|(scope, _)| scopes.contains(scope));
-        let settings: Vec<_> =
-            general.map(|(_, setting)| setting).filter(|it| is_shown(it)).cloned().collect();
+        let general = examined.general.iter().filter(|(scope, _)| scopes.contains(scope)).map(|(_, it)| it);
+        let settings: Vec<_> = general.filter(|it| is_shown(it)).cloned().collect();
         if !settings.is_empty() {
             let title = (title.to_owned(), String::new());
             sections.push(Section { title, destinations: Vec::new(), settings, folded: 0 });
         }
-        sections.extend(exporters.into_iter().map(|found| section_of(found, before)));
+        sections.extend(exporters.into_iter().map(|(exporter, summary)| {
+            let endpoints = exporter.endpoints().into_iter();
+            let destinations = endpoints.map(|(signal, url)| (signal.name().to_owned(), url)).collect();
+            let title = (format!("{before}exporter "), summary.id.clone());
+            Section { title, destinations, settings: exporter.effective(), folded: 0 }
+        }));
     }
     sections
-}
-
-fn section_of((exporter, summary): &(Exporter, ExporterSummary), before: &str) -> Section {
-    let destinations = exporter.endpoints().into_iter();
-    Section {
-        title: (format!("{before}exporter "), summary.id.clone()),
-        destinations: destinations.map(|(signal, url)| (signal.name().to_owned(), url)).collect(),
-        settings: exporter.effective(),
-        folded: 0,
-    }
 }
 
 fn draw_sections(sections: &[Section], style: &Style) -> Vec<String> {

@@ -212,8 +212,7 @@ impl Flavor {
 
     /// Returns the first flavor with the extension of this file.
     fn by_ending(file: &Path) -> Option<Self> {
-        let ending = ending(file);
-        Self::ALL.into_iter().find(|flavor| matches!(flavor.row(), (_, _, _, own, _) if own == ending))
+        Self::ALL.into_iter().find(|flavor| flavor.row().3 == ending(file))
     }
 
     /// Returns whether the extension of the file fits the flavor. A configuration file is read according to its
