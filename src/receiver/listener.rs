@@ -45,11 +45,7 @@ enum Address {
     Unix(PathBuf),
 }
 
-#[derive(Debug)]
-struct Threads {
-    acceptor: JoinHandle<()>,
-    clients: Arc<Mutex<Vec<JoinHandle<()>>>>,
-}
+type Threads = (JoinHandle<()>, Arc<Mutex<Vec<JoinHandle<()>>>>);
 
 impl Listener {
     pub(super) fn start(listener: TcpListener, shared: Arc<Shared>, serve: impl Serve) -> io::Result<Self> {
@@ -117,7 +113,7 @@ impl Listener {
                 shared.change(|state| state.listening -= 1);
             }
         })?;
-        Ok(Self { address, threads: Mutex::new(Some(Threads { acceptor, clients })) })
+        Ok(Self { address, threads: Mutex::new(Some((acceptor, clients))) })
     }
 
     /// Wakes the acceptor, so that it sees the stop. Returns whether the acceptor will wake.
@@ -134,20 +130,17 @@ impl Listener {
                 woken
             }
         };
-        match woken {
-            Ok(()) => true,
-            // Either the listener is already closed, or its queue is full of waiting clients, one of which wakes the
-            // acceptor.
-            Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut),
-        }
+        // With one of these errors, either the listener is already closed, or its queue is full of waiting clients, one
+        // of which wakes the acceptor.
+        use io::ErrorKind::{ConnectionRefused, TimedOut};
+        woken.err().is_none_or(|error| matches!(error.kind(), ConnectionRefused | TimedOut))
     }
 }
 
 /// Closes all listeners and connections. A second call does nothing.
 pub(super) fn stop(listeners: &[Listener], shared: &Shared) {
     // The threads are taken, so that a second call finds none.
-    let threads: Vec<Threads> =
-        listeners.iter().filter_map(|listener| listener.threads.lock().take()).collect();
+    let threads: Vec<Threads> = listeners.iter().filter_map(|it| it.threads.lock().take()).collect();
     if threads.is_empty() {
         return;
     }
@@ -157,16 +150,15 @@ pub(super) fn stop(listeners: &[Listener], shared: &Shared) {
     let patience = if unreached == 0 { ACCEPTOR_TIMEOUT } else { WAKE_TIMEOUT };
     let all_closed = shared.wait_until(patience, |state| state.listening == 0);
     let all_left = shared.read(|state| state.open.is_empty());
-    for Threads { acceptor, clients } in threads {
+    for (acceptor, clients) in threads {
         if all_closed {
             let _ = acceptor.join();
         }
-        for client in std::mem::take(&mut *clients.lock()) {
-            // Threads in a callback are not joined: the callback may never return.
-            if all_left || client.is_finished() {
-                // A panic in a callback was reported when it happened.
-                let _ = client.join();
-            }
+        let clients = std::mem::take(&mut *clients.lock());
+        // Threads in a callback are not joined: the callback may never return.
+        for client in clients.into_iter().filter(|client| all_left || client.is_finished()) {
+            // A panic in a callback was reported when it happened.
+            let _ = client.join();
         }
     }
 }
@@ -183,13 +175,12 @@ pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
 
 /// Starts a thread for a client. Closes the connection if it is not admitted, or if no thread can be started.
 fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<JoinHandle<()>> {
-    let timeout = shared.settings.read_timeout;
-    socket.set_write_timeout(Some(timeout)).ok()?;
+    socket.set_write_timeout(Some(shared.settings.read_timeout)).ok()?;
     let socket = Arc::new(socket);
     let number = shared.admit(&socket)?;
-    let registered = RegisteredConnection { shared: shared.clone(), number };
+    let registered = RegisteredConnection(shared.clone(), number);
     spawn(format!("standpipe-in-{number}"), move || {
-        serve(&registered.shared, &socket, registered.number);
+        serve(&registered.0, &socket, registered.1);
         // Dropped first, so that unregistering drops the last handle of the socket, which closes it.
         drop(socket);
         drop(registered);
@@ -198,14 +189,11 @@ fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<J
 }
 
 /// Keeps a connection registered as open until its thread ends, even by a panic.
-struct RegisteredConnection {
-    shared: Arc<Shared>,
-    number: u64,
-}
+struct RegisteredConnection(Arc<Shared>, u64);
 
 impl Drop for RegisteredConnection {
     fn drop(&mut self) {
-        self.shared.unregister(self.number);
+        self.0.unregister(self.1);
     }
 }
 

@@ -75,17 +75,15 @@ impl<'a> Connection<'a> {
             Err(ReadError::Gone) => return Err(ConnectionOver),
             Err(ReadError::Refused(refusal)) => return self.refuse_page(&refusal, None, on_request),
         };
-        let limit = self.shared.settings.max_body_bytes;
-        let mut share = self.shared.budget.share();
+        let (limit, mut share) = (self.shared.settings.max_body_bytes, self.shared.budget.share());
         // A page of another site cannot send this content type: its browser asks first, and the preflight is refused.
         let is_file = head.single("content-type").is_ok_and(|kind| kind == Some("application/x-ndjson"));
         let framing = head.check_host().and_then(|()| match Framing::of(&head)? {
             framing if is_file || matches!(framing, Framing::Length(0)) => Ok(framing),
             _ => Err(Refusal::new(413, "a request for a page must not have a body")),
         });
-        let body = framing
-            .map_err(ReadError::from)
-            .and_then(|framing| read_body(&mut self.reader, framing, limit, &mut share));
+        let read = |framing| read_body(&mut self.reader, framing, limit, &mut share);
+        let body = framing.map_err(ReadError::from).and_then(read);
         let keep_alive = head.keeps_alive();
         let request = self.describe(head, body.as_ref().map_or(0, Vec::len));
         let body = match body {
@@ -115,7 +113,16 @@ impl<'a> Connection<'a> {
     fn exchange(&mut self) -> Exchanged {
         self.wait_for_request()?;
         let decided = self.shared.change(|state| state.script.take_preceding());
-        self.prepare(decided.as_ref())?;
+        match decided.as_ref().map(|answer| &answer.delivery_mode) {
+            Some(DeliveryMode::NeverRead) => {
+                self.shared.hold_while(|_| true);
+                return Err(ConnectionOver);
+            }
+            // Unread data is left, so closing the socket sends RST.
+            Some(DeliveryMode::Reset) => return Err(ConnectionOver),
+            Some(DeliveryMode::ResetAfterRequest) => self.reader.get_mut().held_back = Some(false),
+            _ => {}
+        }
         self.answer_request(decided)
     }
 
@@ -136,22 +143,6 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    fn prepare(&mut self, decided: Option<&Answer>) -> Exchanged {
-        match decided.map(|answer| &answer.delivery_mode) {
-            Some(DeliveryMode::NeverRead) => {
-                self.shared.hold_while(|_| true);
-                Err(ConnectionOver)
-            }
-            // Unread data is left, so closing the socket sends RST.
-            Some(DeliveryMode::Reset) => Err(ConnectionOver),
-            Some(DeliveryMode::ResetAfterRequest) => {
-                self.reader.get_mut().held_back = Some(false);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Reads a request and answers it. `decided` is an answer that was chosen before the request was read.
     fn answer_request(&mut self, decided: Option<Answer>) -> Exchanged {
         let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
@@ -164,9 +155,8 @@ impl<'a> Connection<'a> {
         let limit = self.shared.settings.max_body_bytes;
         let hosts = self.shared.addresses.http_hosts;
         self.origin = self.allowed_origin(&head);
-        let is_empty = matches!(Framing::of(&head), Ok(Framing::Length(0)));
-        if self.origin.is_some() && head.method == "OPTIONS" && is_empty && hosts.check(head.hosts()).is_ok()
-        {
+        let asks = head.method == "OPTIONS" && matches!(Framing::of(&head), Ok(Framing::Length(0)));
+        if self.origin.is_some() && asks && hosts.check(head.hosts()).is_ok() {
             return self.answer_preflight(&head);
         }
         let read = Plan::of(&head, hosts, limit).map_err(ReadError::from).and_then(|plan| {
