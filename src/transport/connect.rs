@@ -91,10 +91,7 @@ impl Route {
 
     /// Returns host and port of the server; for a Unix socket, only the host.
     pub(super) fn authority(&self) -> String {
-        match self.socket {
-            Some(_) => self.host.clone(),
-            None => format!("{}:{}", self.host, self.port),
-        }
+        if self.socket.is_some() { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
     }
 
     /// Returns a connector for one transport of one process.

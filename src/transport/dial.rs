@@ -53,15 +53,13 @@ impl Lookup {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, self.port)]);
         }
+        let (host, port) = (self.host.clone(), self.port);
+        let ask = move || ask(&host, port);
         let found = match self.driver {
-            Driver::OwnThread => {
-                let (host, port) = (self.host.clone(), self.port);
-                let found =
-                    Mailbox::call(&mut self.pending, deadline, "standpipe-lookup", move || ask(&host, port))?;
-                found.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?
-            }
-            Driver::Caller => ask(&self.host, self.port)?,
+            Driver::OwnThread => Mailbox::call(&mut self.pending, deadline, "standpipe-lookup", ask)?,
+            Driver::Caller => Some(ask()),
         };
+        let found = found.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?;
         if found.is_empty() { Err(ErrorKind::NotFound.into()) } else { Ok(found) }
     }
 }
@@ -204,15 +202,15 @@ impl Dialer {
         }
         // Weak, so that a thread that loses the race does not keep the results of the race alive.
         let results = Arc::downgrade(results);
-        let started = spawn("standpipe-connect", move || {
+        spawn("standpipe-connect", move || {
             let connected = connect();
             // After the race, dropping the result closes the connection.
             if let Some(results) = results.upgrade() {
                 results.put(connected);
             }
             drop(thread);
-        });
-        started.is_ok()
+        })
+        .is_ok()
     }
 }
 
@@ -256,15 +254,12 @@ impl<T: Send + 'static> Mailbox<T> {
         thread: &'static str,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Option<T>> {
-        let mailbox = match pending.take() {
-            Some(mailbox) => mailbox,
-            None => {
-                let mailbox = Arc::new(Self::new());
-                let own = Arc::clone(&mailbox);
-                spawn(thread, move || own.put(function()))?;
-                mailbox
-            }
-        };
+        let unfinished = pending.take();
+        let mailbox = unfinished.clone().unwrap_or_else(|| Arc::new(Self::new()));
+        if unfinished.is_none() {
+            let own = Arc::clone(&mailbox);
+            spawn(thread, move || own.put(function()))?;
+        }
         let result = mailbox.take(end.saturating_duration_since(Instant::now()));
         *pending = result.is_none().then_some(mailbox);
         Ok(result)
@@ -289,8 +284,7 @@ impl<T: Send + 'static> Mailbox<T> {
 pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(address, timeout)?;
     // Each write is already a complete piece; Nagle's algorithm would only delay its last packet.
-    stream.set_nodelay(true)?;
-    Ok(stream)
+    stream.set_nodelay(true).map(|()| stream)
 }
 
 /// Connects to a Unix socket: a path, or a null character and an abstract name.

@@ -114,8 +114,7 @@ impl Proxy {
 
 /// Reads a response head byte by byte, because the bytes after the head belong to the server.
 fn read_head(wire: &mut impl Read) -> io::Result<String> {
-    let mut head = Vec::new();
-    let mut byte = [0];
+    let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\n\n") {
         if wire.read(&mut byte)? == 0 || head.len() == MAX_HEAD_BYTES {
             return Err(io::Error::other("the proxy does not speak HTTP"));

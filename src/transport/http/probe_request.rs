@@ -115,9 +115,7 @@ impl NetworkError {
         match self {
             Self::TimedOut => Failure::TimedOut,
             Self::Tls(fault) => Failure::Tls(TlsFault { what: response::printable(&fault.what), ..fault }),
-            Self::Io(error) if is_hang_up(&error) || error.kind() == ErrorKind::UnexpectedEof => {
-                Failure::Closed
-            }
+            Self::Io(it) if is_hang_up(&it) || it.kind() == ErrorKind::UnexpectedEof => Failure::Closed,
             Self::Io(ref error) | Self::HostNotFound(ref error) => {
                 Failure::Io { kind: error.kind(), text: self.what() }
             }
@@ -133,12 +131,8 @@ fn failure(error: Error, secrets: &Secrets) -> ProbeFailure {
         Err(Error::Protocol(_) | Error::Http(_) | Error::LargeResponseHeader(..)) => ProbeFailure::NotHttp,
         Err(other) => {
             let text = secrets.redact(lower_first(&printable(&other.to_string())));
-            match other {
-                Error::ConnectionFailed | Error::BodyStalled => {
-                    ProbeFailure::Io { kind: ErrorKind::Other, text }
-                }
-                _ => ProbeFailure::Fault(text),
-            }
+            let is_io = matches!(other, Error::ConnectionFailed | Error::BodyStalled);
+            if is_io { ProbeFailure::Io { kind: ErrorKind::Other, text } } else { ProbeFailure::Fault(text) }
         }
     }
 }

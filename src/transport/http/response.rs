@@ -86,8 +86,7 @@ pub(super) fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Op
 /// Returns one line of at most 200 characters, without control characters.
 pub(super) fn printable(text: &str) -> String {
     // A server's text must not control a terminal or forge log lines.
-    let line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
-    line.take(200).collect()
+    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }
 
 /// Returns the verdict on a success status. If the server is a collector, it has the batch, even if the rest of its

@@ -55,10 +55,12 @@ impl TlsConnector {
     /// # Errors
     /// Returns an error if the trusted authorities cannot be used.
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
-        let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
-        let verifier = Arc::clone(&recorder);
+        let (roots, provider) = (trusted_roots(settings)?, Arc::new(ring::default_provider()));
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let inner = inner.map_err(|error| SetupError::caused_by(format!("tls: {error}"), error))?;
+        let recorder = Arc::new(Recorder { seen: Mutex::default(), inner });
         // Not dangerous: this verifier also accepts only valid certificates (see `Recorder`).
-        Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(verifier);
+        Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(recorder.clone());
         self.recorder = Some(recorder);
         Ok(self)
     }
@@ -91,21 +93,20 @@ impl TlsConnector {
 
     /// Performs the handshake over `below`, and verifies the server.
     pub(crate) fn connect(&self, mut below: Stream) -> io::Result<Stream> {
-        let session = self.begin(&mut below).map_err(|error| {
-            match (below.tcp().first_byte, tls_error(&error)) {
+        let session =
+            self.begin(&mut below).map_err(|error| match (below.tcp().first_byte, tls_error(&error)) {
                 // A response that begins like a TLS record is broken TLS, not another protocol.
                 (Some(0x14..=0x17), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType))) => {
                     invalid_data(Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion))
                 }
                 _ => error,
-            }
-        })?;
+            })?;
         Ok(Stream::Tls(Box::new(TlsStream { session, below })))
     }
 
     fn begin<W: Read + Write>(&self, wire: &mut W) -> io::Result<Session> {
         // The flag is for this handshake only.
-        self.no_certificate.was_asked.store(false, Ordering::Relaxed);
+        self.no_certificate.0.store(false, Ordering::Relaxed);
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
         while connection.is_handshaking() {
@@ -248,9 +249,7 @@ impl Session {
 /// A resolver without a client certificate, which notes that the server requested one. The note explains a failed
 /// handshake: TLS 1.2 has no alert for a missing client certificate.
 #[derive(Debug, Default)]
-struct NoCertificate {
-    was_asked: AtomicBool,
-}
+struct NoCertificate(AtomicBool);
 
 impl NoCertificate {
     /// Installs the resolver if no certificate is configured.
@@ -263,7 +262,7 @@ impl NoCertificate {
     }
 
     fn was_asked(&self) -> bool {
-        self.was_asked.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed)
     }
 
     /// Returns whether the server ended a handshake because it got no certificate. Some servers close the connection
@@ -280,7 +279,7 @@ impl NoCertificate {
 
 impl ResolvesClientCert for NoCertificate {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.was_asked.store(true, Ordering::Relaxed);
+        self.0.store(true, Ordering::Relaxed);
         None
     }
 
@@ -294,15 +293,6 @@ impl ResolvesClientCert for NoCertificate {
 struct Recorder {
     seen: Mutex<Option<Vec<u8>>>,
     inner: Arc<WebPkiServerVerifier>,
-}
-
-impl Recorder {
-    fn new(roots: RootCertStore) -> Result<Self, SetupError> {
-        let provider = Arc::new(ring::default_provider());
-        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let inner = inner.map_err(|error| SetupError::caused_by(format!("tls: {error}"), error))?;
-        Ok(Self { seen: Mutex::new(None), inner })
-    }
 }
 
 impl ServerCertVerifier for Recorder {

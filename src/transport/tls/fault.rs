@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::iter::successors;
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
@@ -16,19 +17,14 @@ const MAX_CAUSE_DEPTH: usize = 8;
 const SECONDS_OF_A_DAY: u64 = 86_400;
 
 /// Returns the TLS fault of a failed connection, if TLS is the cause.
-pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
-    let mut error: &(dyn StdError + 'static) = error;
+pub(crate) fn fault<'a>(error: &'a io::Error) -> Option<TlsFault> {
     // The error may be wrapped, for example by a connection that uses another connection.
-    for _ in 0..MAX_CAUSE_DEPTH {
-        if let Some(error) = error.downcast_ref::<Error>() {
-            return Some(fault_of(error));
-        }
-        error = match error.downcast_ref::<io::Error>() {
-            Some(error) => error.get_ref()?,
-            None => error.source()?,
-        };
-    }
-    None
+    let cause = |&error: &&'a (dyn StdError + 'static)| match error.downcast_ref::<io::Error>() {
+        Some(error) => error.get_ref().map(|error| error as _),
+        None => error.source(),
+    };
+    let mut causes = successors(Some(error as _), cause).take(MAX_CAUSE_DEPTH);
+    causes.find_map(|error| error.downcast_ref::<Error>()).map(fault_of)
 }
 
 /// Explains an error of rustls.
