@@ -169,8 +169,8 @@ impl Endpoint {
         Fault::unless(!matches!(&*socket, "" | "\0"), "names no socket", EXAMPLE)?;
         let is_plain = !socket.contains(['?', '#']);
         Fault::unless(is_plain, "has a query or a fragment, which sockets do not have", EXAMPLE)?;
-        let (fits, fix) =
-            (socket.len() <= MAX_SOCKET_BYTES, format!("write at most {MAX_SOCKET_BYTES} bytes"));
+        let fix = format!("write at most {MAX_SOCKET_BYTES} bytes");
+        let fits = socket.len() <= MAX_SOCKET_BYTES;
         Fault::unless(fits, "has a longer path or name than Unix sockets can have", fix)?;
         // The value of the header `Host` or `:authority`, which a socket does not determine.
         let authority = "localhost".to_owned();
@@ -219,8 +219,7 @@ pub(crate) fn without_path(shown: &str) -> String {
     let (scheme, rest) = split_scheme(shown);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
-    let known = Signal::ALL.map(Signal::path).into_iter().find(|known| path.ends_with(known));
-    let known = known.unwrap_or_default();
+    let known = Signal::ALL.map(Signal::path).into_iter().find(|it| path.ends_with(it)).unwrap_or_default();
     let hidden = if path.len() > known.len().max(1) { "/***" } else { "" };
     format!("{scheme}{authority}{hidden}{known}{query}")
 }
@@ -301,10 +300,7 @@ fn check_path(path: &str) -> Checked {
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
         let allowed = match byte {
-            b'%' => {
-                let mut hex_digit = || rest.next().is_some_and(|b| b.is_ascii_hexdigit());
-                hex_digit() && hex_digit()
-            }
+            b'%' => (0..2).all(|_| rest.next().is_some_and(|b| b.is_ascii_hexdigit())),
             b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => false,
             _ => byte.is_ascii_graphic(),
         };

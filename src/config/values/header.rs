@@ -231,8 +231,7 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     let pairs: Vec<&str> = pieces(text).collect();
     check_count(pairs.len())?;
     let mut headers: Vec<(String, Secret)> = Vec::with_capacity(pairs.len());
-    for (index, pair) in pairs.into_iter().enumerate() {
-        let number = index + 1;
+    for (number, pair) in (1..).zip(pairs) {
         let fault = |what: &str| Fault::new(format!("header {number} {what}"), "write it like name=value");
         let (name, value) = pair.split_once('=').ok_or_else(|| fault("has no ="))?;
         let name = Some(trim(name)).filter(|name| !name.is_empty()).ok_or_else(|| fault("has no name"))?;

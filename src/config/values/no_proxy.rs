@@ -57,9 +57,8 @@ pub(crate) fn proxy_for(
 
 /// Returns warnings about malformed entries of `NO_PROXY`, if the configuration uses a proxy.
 pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
-    let asks = |exporter: &Exporter| {
-        exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
-    };
+    let is_on = |it: &Exporter| it.connection.proxy == Proxy::FromEnvironment;
+    let asks = |it: &Exporter| it.connection.transport.connects() && is_on(it);
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     let has_proxy = || HTTPS_PROXIES.iter().chain(&HTTP_PROXIES).any(|name| set(name).is_some());
     let is_used = config.exporters.iter().any(asks) && has_proxy();

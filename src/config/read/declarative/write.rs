@@ -320,15 +320,12 @@ impl Writer<'_> {
                 // One variable sets all headers.
                 return ("headers_list", value_of(variable));
             }
-            let line = match node {
-                Some(Tree::List(lines)) => lines.get(index).and_then(Node::as_text),
-                Some(Tree::Text(line)) => Some(&**line),
-                _ => None,
-            };
-            let line = line.and_then(|line| header::split(line).ok()).filter(|(known, _)| known == name);
+            let of_line = |line| header::split(line).ok().filter(|(known, _)| known == name).map(|it| it.1);
             let value = match node {
+                Some(Tree::List(lines)) => lines.get(index).and_then(Node::as_text).and_then(of_line),
+                Some(Tree::Text(line)) => of_line(line),
                 Some(Tree::Table(fields)) => fields.get(index).and_then(|field| field.node.as_text()),
-                _ => line.map(|(_, value)| value),
+                _ => None,
             };
             let value = match value.filter(|value| value.contains("%{")) {
                 Some(value) => quote(&self.template(value, source, &key)),
