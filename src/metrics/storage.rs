@@ -276,7 +276,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &R
     series.unbind();
 }
 
-/// Binds the series of these attributes, and adds the series if there is none.
+/// Binds the series of these attributes, and adds the series if it is missing.
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet) -> Arc<Series> {
     make_room(table);
