@@ -76,16 +76,14 @@ impl Found<'_> {
                 self.attributes(fields, &path, count);
                 continue;
             }
+            let (key, node, main) = (path[1..].join("."), &field.node, &mut self.config.main);
+            let what = || format!("more than {MAX_ATTRIBUTES} attributes: the rest is ignored");
+            let set = match *count {
+                MAX_ATTRIBUTES => Fault::err(what(), "remove some"),
+                count if count > MAX_ATTRIBUTES => return,
+                _ => self.report.set_attribute(main, &key, node, ATTRIBUTE_ADVICE),
+            };
             *count += 1;
-            if *count > MAX_ATTRIBUTES {
-                if *count == MAX_ATTRIBUTES + 1 {
-                    let what = format!("more than {MAX_ATTRIBUTES} attributes: the rest is ignored");
-                    self.check(Fault::err(what, "remove some"), &path, &field.node);
-                }
-                return;
-            }
-            let (key, node) = (path[1..].join("."), &field.node);
-            let set = self.report.set_attribute(&mut self.config.main, &key, node, ATTRIBUTE_ADVICE);
             self.check(set, &path, node);
         }
     }
@@ -113,22 +111,16 @@ impl Report<'_> {
             return Err(Fault::duplicate_key(first.line));
         }
         to.attribute_nodes.insert(key.to_owned(), node.clone());
-        match &node.value {
-            Tree::List(nodes) => {
-                let items = nodes.iter().map(|item| Item::read(item, node, resolver, advice));
-                let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
-                let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
-                to.set_resource(key, Value::Array(&values), None, source);
-            }
-            _ => {
-                let item = Item::read(node, node, resolver, advice)?;
-                let written = match &item {
-                    Item::Text(text) if text.is_secret => Some(text.written),
-                    _ => None,
-                };
-                to.set_resource(key, item.value(), written, source);
-            }
-        }
+        let list = if let Tree::List(nodes) = &node.value { Some(&nodes[..]) } else { None };
+        let items = list.unwrap_or(std::slice::from_ref(node)).iter();
+        let read = items.map(|item| item_of(item, node, resolver, advice));
+        let items: Vec<Item<'_>> = read.collect::<Result<_, _>>()?;
+        let texts = items.iter().map(|(text, it)| (text.as_ref().map(|text| Value::Str(&text.text)), *it));
+        let values: Vec<Value<'_>> = texts.map(|(text, plain)| text.unwrap_or(plain)).collect();
+        let text = items.first().and_then(|(text, _)| text.as_ref()).filter(|text| text.is_secret);
+        let written = text.filter(|_| list.is_none()).map(|text| text.written);
+        let value = if list.is_some() { Value::Array(&values) } else { values[0] };
+        to.set_resource(key, value, written, source);
         Ok(())
     }
 
@@ -184,32 +176,21 @@ pub(super) fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
     fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
 }
 
-/// A single attribute value, or an element of an array.
-enum Item<'n> {
-    Text(Text<'n>),
-    Plain(Value<'static>),
-}
+/// A single attribute value, or an element of an array: its text, or else its plain value.
+type Item<'n> = (Option<Text<'n>>, Value<'static>);
 
-impl<'n> Item<'n> {
-    /// Reads a node of the attribute value `whole`: all of it, or one element if it is an array.
-    fn read(node: &'n Node, whole: &Node, resolver: &Resolver, advice: Advice) -> Checked<Self> {
-        Ok(match &node.value {
-            Tree::Bool(value) => Self::Plain(Value::Bool(*value)),
-            Tree::Float { value, .. } => Self::Plain(Value::Float(*value)),
-            Tree::Integer(number) => {
-                let too_large = |_| Fault::new("is too large for an integer", "write it in quotes");
-                Self::Plain(Value::Int(i64::try_from(number.value).map_err(too_large)?))
-            }
-            _ => Self::Text(value::text_in(node, whole, resolver, advice)?),
-        })
-    }
-
-    fn value(&self) -> Value<'_> {
-        match self {
-            Self::Text(text) => Value::Str(&text.text),
-            Self::Plain(value) => *value,
+/// Reads a node of the attribute value `whole`: all of it, or one element if it is an array.
+fn item_of<'n>(node: &'n Node, whole: &Node, resolver: &Resolver, advice: Advice) -> Checked<Item<'n>> {
+    let plain = match &node.value {
+        Tree::Bool(value) => Value::Bool(*value),
+        Tree::Float { value, .. } => Value::Float(*value),
+        Tree::Integer(number) => {
+            let too_large = |_| Fault::new("is too large for an integer", "write it in quotes");
+            Value::Int(i64::try_from(number.value).map_err(too_large)?)
         }
-    }
+        _ => return Ok((Some(value::text_in(node, whole, resolver, advice)?), Value::Str(""))),
+    };
+    Ok((None, plain))
 }
 
 const SELECTOR: [&str; 6] =
@@ -218,6 +199,7 @@ const STREAM: [&str; 5] =
     ["name", "description", "aggregation", "aggregation_cardinality_limit", "attribute_keys"];
 pub(super) const EXPLICIT: &str = "explicit_bucket_histogram";
 pub(super) const EXPONENTIAL: &str = "base2_exponential_bucket_histogram";
+const EXPONENTIAL_KEYS: [&str; 3] = ["max_scale", "max_size", "record_min_max"];
 
 const KIND_ADVICE: &str = "write a kind like counter, histogram or observable_gauge";
 const AGGREGATION_ADVICE: &str = "write default, drop, sum, last_value, explicit_bucket_histogram or \
@@ -318,10 +300,7 @@ impl ViewReader<'_, '_> {
             "sum" => (ViewAggregation::Sum, &[]),
             "last_value" => (ViewAggregation::LastValue, &[]),
             EXPLICIT => (ViewAggregation::Explicit(None), &["boundaries", "record_min_max"]),
-            EXPONENTIAL => {
-                let parameters = &["max_scale", "max_size", "record_min_max"];
-                (ViewAggregation::Exponential(ExponentialLimits::DEFAULT), parameters)
-            }
+            EXPONENTIAL => (ViewAggregation::Exponential(ExponentialLimits::DEFAULT), &EXPONENTIAL_KEYS),
             _ => return Fault::err("is not an aggregation", AGGREGATION_ADVICE),
         };
         self.view.aggregation = aggregation;
@@ -331,10 +310,8 @@ impl ViewReader<'_, '_> {
 }
 
 fn list<T>(node: &Node, read: impl FnMut(&Node) -> Checked<T>) -> Checked<Vec<T>> {
-    match &node.value {
-        Tree::List(nodes) => nodes.iter().map(read).collect(),
-        _ => Err(wrong_type(node, "write a list")),
-    }
+    let Tree::List(nodes) = &node.value else { return Err(wrong_type(node, "write a list")) };
+    nodes.iter().map(read).collect()
 }
 
 /// Returns a number as `f64`. Callers convert it with `as`, which saturates; a saturated number is outside of the
