@@ -116,10 +116,8 @@ pub(crate) fn go_duration(node: &Node, resolver: &Resolver, advice: Advice) -> C
 }
 
 pub(crate) fn bool(node: &Node) -> Checked<bool> {
-    match node.value {
-        Tree::Bool(value) => Ok(value),
-        _ => Err(wrong_type(node, TRUE_OR_FALSE)),
-    }
+    let Tree::Bool(value) = node.value else { return Err(wrong_type(node, TRUE_OR_FALSE)) };
+    Ok(value)
 }
 
 /// Returns a duration: a number of milliseconds, or a string with number and unit.
@@ -139,10 +137,8 @@ pub(crate) fn bytes(node: &Node, resolver: &Resolver, advice: Advice) -> Checked
 }
 
 pub(crate) fn count(node: &Node) -> Checked<u64> {
-    match &node.value {
-        Tree::Integer(number) => whole(number),
-        _ => Err(wrong_type(node, WHOLE_NUMBER)),
-    }
+    let Tree::Integer(number) = &node.value else { return Err(wrong_type(node, WHOLE_NUMBER)) };
+    whole(number)
 }
 
 fn whole(number: &Integer) -> Checked<u64> {
@@ -232,18 +228,18 @@ impl Resolver {
     }
 
     fn look_up_variable(&self, name: &str) -> Checked<String> {
-        let fault = |state| {
-            Fault::new(format!("environment variable {} is {state}", quoted(name)), "set it to the value")
+        let state = match (self.environment)(name) {
+            Ok(text) if text.is_empty() => "empty",
+            Ok(text) => {
+                return self.charge(text.len()).map(|()| text).map_err(|cause| {
+                    let what = format!("cannot read environment variable {}: {cause}", quoted(name));
+                    Fault::new(what, "name fewer or shorter ones")
+                });
+            }
+            Err(VarError::NotPresent) => "not set",
+            Err(VarError::NotUnicode(_)) => "not UTF-8",
         };
-        match (self.environment)(name) {
-            Ok(text) if text.is_empty() => Err(fault("empty")),
-            Ok(text) => self.charge(text.len()).map(|()| text).map_err(|cause| {
-                let what = format!("cannot read environment variable {}: {cause}", quoted(name));
-                Fault::new(what, "name fewer or shorter ones")
-            }),
-            Err(VarError::NotPresent) => Err(fault("not set")),
-            Err(VarError::NotUnicode(_)) => Err(fault("not UTF-8")),
-        }
+        Fault::err(format!("environment variable {} is {state}", quoted(name)), "set it to the value")
     }
 
     fn look_up_file(&self, path: &str) -> Checked<String> {
@@ -260,13 +256,11 @@ impl Resolver {
 /// Returns the fault of a file that cannot be read; `written` is its path in the configuration, `path` the expanded
 /// path.
 pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault {
-    let (what, fix) = match unshown(path).or_else(|| unshown(written)) {
-        Some(text) => (format!("{text} where a path is expected"), "write it to a file and give its path"),
-        None => {
-            (format!("cannot read file {}: {cause}", quoted(written)), "write the path of a readable file")
-        }
+    let Some(text) = unshown(path).or_else(|| unshown(written)) else {
+        let what = format!("cannot read file {}: {cause}", quoted(written));
+        return Fault::new(what, "write the path of a readable file");
     };
-    Fault::new(what, fix)
+    Fault::new(format!("{text} where a path is expected"), "write it to a file and give its path")
 }
 
 /// The reason why a file was not read.
