@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::Path;
 
 use self::table::Report;
-use self::value::{MAX_FILE_BYTES, ReadError, Resolver, read_at_most, read_bounded};
+use self::value::{MAX_FILE_BYTES, ReadError, Resolver, read_at_most, read_bounded, wrong_type};
 use super::env::{self, Variables};
 use super::error::{ConfigError, Configured, Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake, Node, Places, Tree};
@@ -135,14 +135,12 @@ fn read_bytes(name: &str, bytes: Vec<u8>, format: Option<Format>, directory: &Pa
     // reported.
     let mut assumed = format.unwrap_or_else(|| Format::guess(&text));
     let mut document = assumed.parse(name, &text)?;
-    if assumed.is_mistaken(&document, &text) {
-        match format {
-            Some(format) => format.report_other_format(&mut document),
-            None => {
-                assumed = assumed.other();
-                document = assumed.parse(name, &text)?;
-            }
-        }
+    let is_mistaken = assumed.is_mistaken(&document, &text);
+    if is_mistaken && format.is_some() {
+        assumed.report_other_format(&mut document);
+    } else if is_mistaken {
+        assumed = assumed.other();
+        document = assumed.parse(name, &text)?;
     }
     assumed.read(document, &Resolver::new(directory), &Variables::of_process())
 }
@@ -169,6 +167,9 @@ fn read_text(name: &str, text: &str, format: Format) -> Configured {
     }
     format.read(format.parse(name, text)?, &Resolver::new(""), &Variables::default())
 }
+
+/// The section that every configuration of the OpenTelemetry Collector has.
+const PIPELINES: [&str; 2] = ["service", "pipelines"];
 
 /// The syntax of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,10 +199,6 @@ impl Format {
         if self == Self::Toml { Self::Yaml } else { Self::Toml }
     }
 
-    fn name(self) -> &'static str {
-        if self == Self::Toml { "TOML" } else { "YAML" }
-    }
-
     /// Returns whether a text with errors in this format is a valid configuration in the other format.
     fn is_mistaken(self, document: &Document<'_>, text: &str) -> bool {
         if document.mistakes.is_empty() && document.root.as_table().is_some() {
@@ -210,13 +207,14 @@ impl Format {
         let mut names = FIRST_NAMES.iter().chain(&["file_format"]);
         // A text may be valid in the other format by accident. That format was meant only if the text has a section or
         // key that we know.
-        let mut has_sections = |it: &Node| is_of_collector(it) || names.any(|name| it.get(name).is_some());
+        let mut has_sections =
+            |it: &Node| it.at(&PIPELINES).is_some() || names.any(|name| it.get(name).is_some());
         self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
     }
 
     /// Replaces all syntax errors by one about the name of the file.
     fn report_other_format(self, document: &mut Document<'_>) {
-        let (own, other) = (self.name(), self.other().name());
+        let (own, other) = if self == Self::Toml { ("TOML", "YAML") } else { ("YAML", "TOML") };
         let fault = Fault::new(
             format!("the file contains {other}, but its name means {own}"),
             format!("rename it to end in .{}", other.to_ascii_lowercase()),
@@ -241,7 +239,10 @@ impl Format {
     ///
     /// Returns an error if this build cannot read the format, or if the text is a list of environment variables.
     fn parse<'d>(self, file: &'d str, text: &'d str) -> Result<Document<'d>, ConfigError> {
-        if let Some(line) = line_of_a_shell(text) {
+        // Read as TOML, every line of a shell's file would be an error.
+        let is_shell =
+            |first: &str| first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');
+        if let Some((line, _)) = first_line(text).filter(|(_, first)| is_shell(first)) {
             let location = Location { file: file.to_owned(), line, column: 1 };
             let fix = "set them, and read them with Config::from_env or standpipe check --env";
             let fault = Fault::new("these are environment variables", fix);
@@ -263,18 +264,9 @@ impl Format {
 fn first_line(text: &str) -> Option<(usize, &str)> {
     // Bounds the search in a file that contains only comments.
     const MAX_BLANK_LINES: usize = 1_000;
-    let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = (1..).zip(text.lines().map(str::trim)).take(MAX_BLANK_LINES);
-    lines.find(|(_, line)| !is_blank(line))
-}
-
-/// Returns the number of the first significant line if it is a shell assignment. Read as TOML, every line of such a
-/// file would be an error.
-fn line_of_a_shell(text: &str) -> Option<usize> {
-    let (line, first) = first_line(text)?;
-    let is_shell = first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');
-    is_shell.then_some(line)
+    lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 fn unreadable(file: &str, error: ReadError) -> ConfigError {
@@ -299,7 +291,7 @@ pub(super) fn read(document: Document<'_>, resolver: &Resolver, variables: &Vari
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
     let mut report = Report::new(resolver, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
-        report.wrong_type(None, String::new(), &root, "write keys and their values");
+        report.error(None, root.at, String::new(), wrong_type(&root, "write keys and their values"));
     }
     // Variables replace values first, so that a diagnostic about such a value names the variable.
     tracetest::apply_overrides(&mut root, variables, &mut report);
@@ -320,26 +312,18 @@ pub(super) fn read(document: Document<'_>, resolver: &Resolver, variables: &Vari
     // A missing exporter needs no diagnostic if a syntax error or a misnamed section explains its absence.
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
     let is_explained = has_mistakes || has_misnamed_sections || diagnostics.iter().any(is_error);
-    if !is_explained && !describes_something(&root) {
+    let has_tracers = root.at(&["tracer"]).and_then(Node::as_table).is_some_and(|all| !all.is_empty());
+    // A section for an exporter counts even if it is disabled.
+    let is_described = has_tracers || [METRICS, EXPORTERS, SERVER].iter().any(|path| root.at(path).is_some());
+    if !is_explained && !is_described {
         diagnostics.push(nothing_described(&root, &places));
     }
     diagnostics.extend(env::fill(&mut config, variables));
     validate::validate(config, diagnostics, &broken)
 }
 
-/// Returns whether the document has a section for an exporter, even if it is disabled.
-fn describes_something(root: &Node) -> bool {
-    let has_tracers = root.at(&["tracer"]).and_then(Node::as_table).is_some_and(|all| !all.is_empty());
-    has_tracers || [METRICS, EXPORTERS, SERVER].iter().any(|path| root.at(path).is_some())
-}
-
-/// Returns whether a document is a configuration of the OpenTelemetry Collector.
-fn is_of_collector(root: &Node) -> bool {
-    root.at(&["service", "pipelines"]).is_some()
-}
-
 fn nothing_described(root: &Node, places: &Places<'_>) -> Diagnostic {
-    if is_of_collector(root) {
+    if root.at(&PIPELINES).is_some() {
         let what =
             "this is a configuration of the OpenTelemetry Collector, which receives what programs send";
         let fix = "configure the program: standpipe init writes a file, whose endpoint is the Collector's otlp receiver";

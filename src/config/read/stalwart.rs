@@ -3,6 +3,7 @@
 
 use super::Found;
 use super::table::{Report, SectionReader, Switch};
+use super::value;
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
@@ -27,8 +28,8 @@ impl Found<'_> {
     pub(super) fn read_tracers(&mut self, root: &Node) {
         let Some(tracers) = root.get("tracer") else { return };
         let Some(fields) = tracers.node.as_table() else {
-            let advice = "write tables like [tracer.otel]";
-            return self.report.wrong_type(None, "tracer".to_owned(), &tracers.node, advice);
+            let fault = value::wrong_type(&tracers.node, "write tables like [tracer.otel]");
+            return self.report.error(None, tracers.node.at, "tracer".to_owned(), fault);
         };
         for field in fields {
             let section = Section::Tracer(field.name.clone());
@@ -87,7 +88,7 @@ impl SectionReader<'_, '_, '_> {
     /// Returns the exporter with every valid setting, and reports the others.
     fn exporter(&mut self) -> Exporter {
         let (name, path) = (self.section.exporter_id(), dotted(&self.section.path()));
-        let mut exporter = Exporter::of_table(name, path, self.report.location(self.declared_at));
+        let mut exporter = Exporter::of_table(name, path, self.report.places.location(self.declared_at));
         self.settings(&mut exporter);
         exporter
     }
@@ -96,9 +97,10 @@ impl SectionReader<'_, '_, '_> {
     /// the parser, these are different keys.
     fn refuse_duplicate_switches(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {
-            let twins: Vec<_> = self.all(name).cloned().collect();
-            if let [first, second, ..] = &twins[..] {
-                self.duplicate(first, second);
+            let twins: Vec<usize> = self.all(name).map(|entry| entry.key_at).collect();
+            if let [first, second, ..] = twins[..] {
+                let fault = Fault::duplicate_key(self.report.places.location(first).line);
+                self.report.error(Some(self.section), second, self.key(name), fault);
             }
         }
     }
@@ -124,7 +126,8 @@ impl SectionReader<'_, '_, '_> {
             self.report.warning(self.declared_at, path, fault);
             return false;
         };
-        let Some(text) = self.text(&kind, TYPE_ADVICE) else { return false };
+        let text = value::text(kind.node, self.report.resolver, TYPE_ADVICE);
+        let Ok(text) = text.map_err(|fault| self.refuse(&kind, kind.node, fault)) else { return false };
         if TYPES.contains(&text.text.as_str()) {
             return true;
         }

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::error::{Advice, Checked, DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
+use crate::config::error::{Advice, Checked, DiagnosticList, DiagnosticSeverity, Fault, Words};
 use crate::config::node::{Field, Mistake, Node, Places, Tree};
-use crate::config::read::value::{self, Resolver};
+use crate::config::read::value::{self, Resolver, wrong_type};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
 use crate::config::settings::kind::{Kind, SettingValue};
 use crate::config::settings::{ENDPOINT, TRANSPORT};
@@ -28,7 +28,7 @@ pub(super) const BELOW_IT: &str = "write its keys below it";
 pub(super) struct Report<'d> {
     /// Expands references such as `%{env:NAME}%` in values.
     pub(super) resolver: &'d Resolver,
-    places: &'d Places<'d>,
+    pub(super) places: &'d Places<'d>,
     pub(super) diagnostics: DiagnosticList,
     broken: BTreeSet<Section>,
     /// True after a syntax error that may concern any section.
@@ -84,20 +84,11 @@ impl<'d> Report<'d> {
         self.push(DiagnosticSeverity::Note, at, key.into(), Fault::new(what, ""));
     }
 
-    /// Reports a value of the wrong type.
-    pub(super) fn wrong_type(&mut self, section: Option<&Section>, key: String, node: &Node, advice: Advice) {
-        self.error(section, node.at, key, value::wrong_type(node, advice));
-    }
-
     /// Reports an unknown key; `name` is its last part.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
         // Skips the costly search for a similar key if the diagnostic would not be shown.
         let meant = if self.diagnostics.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
-    }
-
-    pub(super) fn location(&self, at: usize) -> Location {
-        self.places.location(at)
     }
 
     /// Reports the reason why a variable is ignored.
@@ -109,7 +100,7 @@ impl<'d> Report<'d> {
     pub(super) fn source(&self, at: usize) -> SettingSource {
         match self.replaced.get(&at) {
             Some(variable) => SettingSource::Environment(variable.clone()),
-            None => SettingSource::File(self.location(at)),
+            None => SettingSource::File(self.places.location(at)),
         }
     }
 
@@ -124,7 +115,7 @@ impl<'d> Report<'d> {
         if !self.places.is_spoilt(at) {
             self.diagnostics.push(match self.replaced.get(&at) {
                 Some(variable) => fault.found(severity, None, variable.as_str()),
-                None => fault.found(severity, Some(self.location(at)), key),
+                None => fault.found(severity, Some(self.places.location(at)), key),
             });
         }
     }
@@ -149,7 +140,7 @@ pub(super) struct SectionReader<'r, 'd, 't> {
 pub(super) struct Entry<'t> {
     /// Parts of the key below the section.
     path: Vec<&'t str>,
-    key_at: usize,
+    pub(super) key_at: usize,
     pub(super) node: &'t Node,
 }
 
@@ -197,7 +188,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     /// table.
     pub(super) fn new(section: &'r Section, field: &'t Field, report: &'r mut Report<'d>) -> Option<Self> {
         let Some(fields) = field.node.as_table() else {
-            report.wrong_type(Some(section), dotted(&section.path()), &field.node, section.example());
+            let fault = wrong_type(&field.node, section.example());
+            report.error(Some(section), field.node.at, dotted(&section.path()), fault);
             return None;
         };
         let mut entries = Vec::with_capacity(fields.len());
@@ -245,7 +237,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         let Some(row) = self.section.row(&name) else {
             return match leads_on(&entry.path, &self.section.names()) {
                 true if is_open => {}
-                true => self.report.wrong_type(Some(self.section), self.path(entry), entry.node, BELOW_IT),
+                true => self.refuse(entry, entry.node, wrong_type(entry.node, BELOW_IT)),
                 false => self.unknown(entry, &name),
             };
         };
@@ -301,7 +293,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             Tree::Text(_) => vec![(None, entry.node)],
             Tree::List(lines) => lines.iter().map(|line| (None, line)).collect(),
             Tree::Table(fields) => fields.iter().map(|field| (Some(&*field.name), &field.node)).collect(),
-            _ => return Err(value::wrong_type(entry.node, advice)),
+            _ => return Err(wrong_type(entry.node, advice)),
         };
         // Checked before any text is expanded, because each line may name a large file.
         header::check_count(lines.len())?;
@@ -309,8 +301,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             let added = value::text(node, self.report.resolver, advice).and_then(|text| {
                 exporter.connection.has_secret_header |= text.is_secret;
                 let is_line = name.is_none();
-                let given = name.map(|name| Ok((name, &*text.text)));
-                let (name, value) = given.unwrap_or_else(|| header::split(&text.text))?;
+                let (name, value) =
+                    name.map_or_else(|| header::split(&text.text), |it| Ok((it, &*text.text)))?;
                 // Validation checks this value, even if the source below replaces it at run time.
                 exporter.add_header(name, value, self.report.source(node.at));
                 let name = name.to_owned();
@@ -366,24 +358,12 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         read.map_err(|fault| self.refuse(&entry, entry.node, fault)).ok()
     }
 
-    /// Returns the expanded text of an entry. Reports a value that is not text, or that cannot be expanded.
-    pub(super) fn text(&mut self, entry: &Entry<'t>, advice: Advice) -> Option<value::Text<'t>> {
-        let text = value::text(entry.node, self.report.resolver, advice);
-        text.map_err(|fault| self.refuse(entry, entry.node, fault)).ok()
-    }
-
-    pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
-        let fault = Fault::duplicate_key(self.report.location(first.key_at).line);
-        self.report.error(Some(self.section), second.key_at, self.path(second), fault);
-    }
-
     pub(super) fn missing(&mut self, name: &str, fix: &'static str) {
-        let fault = Fault::new("missing", fix);
-        self.report.error(Some(self.section), self.declared_at, self.key(name), fault);
+        self.report.error(Some(self.section), self.declared_at, self.key(name), Fault::new("missing", fix));
     }
 
     /// Reports that the value of an entry, or the part of it at `node`, cannot be used.
-    fn refuse(&mut self, entry: &Entry<'_>, node: &Node, fault: Fault) {
+    pub(super) fn refuse(&mut self, entry: &Entry<'_>, node: &Node, fault: Fault) {
         self.report.error(Some(self.section), node.at, self.path(entry), fault);
     }
 
@@ -409,7 +389,7 @@ pub(super) fn changing_headers(
     let Tree::Text(written) = &node.value else { return None };
     let (written, directory) = (Arc::<str>::from(&**written), resolver.absolute(""));
     let is_changing = written.contains("%{file:");
-    let source = HeaderSource {
+    is_changing.then(|| HeaderSource {
         written: Some(Arc::clone(&written)),
         // A new resolver for each read, because a resolver limits the bytes of all its reads together.
         get: Arc::new(move || {
@@ -417,6 +397,5 @@ pub(super) fn changing_headers(
             let headers = headers.map_err(|fault| fault.what.to_string())?;
             Ok(Credentials { headers, valid_for: Some(FILE_VALIDITY) })
         }),
-    };
-    is_changing.then_some(source)
+    })
 }

@@ -101,7 +101,7 @@ impl Found<'_> {
 
     /// Returns the exporter with every valid setting, and reports the others. `None` if the value is not a table.
     fn exporter(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
-        let declared = self.report.location(field.at);
+        let declared = self.report.places.location(field.at);
         let mut exporter = Exporter::of_tracetest(section.exporter_id(), dotted(&section.path()), declared);
         exporter.reader.interval = DEFAULT_INTERVAL;
         exporter.set_transport(Transport::Grpc);
@@ -143,8 +143,8 @@ impl Found<'_> {
             if node.as_table().is_none() {
                 // `server` may belong to another program; only `server.telemetry` is ours.
                 if path[..=depth] != SERVER[..1] {
-                    let path = dotted(&path[..=depth]);
-                    self.report.wrong_type(Some(&Section::Server), path, node, BELOW_IT);
+                    let (path, fault) = (dotted(&path[..=depth]), value::wrong_type(node, BELOW_IT));
+                    self.report.error(Some(&Section::Server), node.at, path, fault);
                 }
                 return None;
             }

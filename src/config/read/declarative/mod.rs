@@ -14,13 +14,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use self::providers::{Keys, Member, word, words_of};
+use self::providers::{Member, words_of};
 pub use self::write::to_declarative;
 use super::table::{BELOW_IT, Report};
 use super::value::{self, Resolver, wrong_type};
 use crate::config::env::{OTEL_CONFIG_FILE, Variables};
 use crate::config::error::{Checked, Configured, Fault};
-use crate::config::node::{Node, Tree};
+use crate::config::node::{Field, Node, Tree};
 use crate::config::settings::general::{
     DISABLED, GeneralKind, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
 };
@@ -75,7 +75,7 @@ const DEPTH_LIMIT: &str = "attribute_value_depth_limit";
 /// If at least one diagnostic is an error, returns all diagnostics and the configuration without its broken exporters.
 pub(super) fn read(file: &str, text: &str, resolver: &Resolver, variables: &Variables) -> Configured {
     // In a `RefCell`, because both the parser, through `lookup`, and the reader add names.
-    let referenced = RefCell::new(BTreeSet::new());
+    let referenced = RefCell::new(BTreeSet::from([OTEL_CONFIG_FILE.to_owned()]));
     let lookup = |name: &str| {
         referenced.borrow_mut().insert(name.to_owned());
         variables.lookup(name)
@@ -93,17 +93,13 @@ pub(super) fn read(file: &str, text: &str, resolver: &Resolver, variables: &Vari
         reader.root(&root);
         reader.assemble();
     }
-    let Reader { mut report, mut config, .. } = reader;
+    let Reader { mut report, config, .. } = reader;
     demand::raise_all();
     let referenced = referenced.borrow();
-    let is_known = |name: &str| name == OTEL_CONFIG_FILE || referenced.contains(name);
-    let is_ignored = |name: &&str| name.starts_with("OTEL_") && !is_known(name);
+    let is_ignored = |name: &&str| name.starts_with("OTEL_") && !referenced.contains(*name);
     for name in variables.names().filter(|name| is_ignored(name) && is_readable) {
         let fix = "write a reference to it, or unset it";
         report.ignore(name, Fault::new("the file does not refer to it", fix));
-    }
-    if !is_readable {
-        config.exporters.clear();
     }
     validate::validate(config, report.diagnostics.into_diagnostics(), &[])
 }
@@ -178,8 +174,7 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, part: &Part<'_>) -> Option<String> {
-        let text = value::loose_text(part.node, self.report.resolver, TEXT);
-        self.take(part, text).map(|text| text.text)
+        self.take(part, value::loose_text(part.node, self.report.resolver, TEXT)).map(|text| text.text)
     }
 
     /// Returns the meaning of a word of the schema, where case matters.
@@ -254,20 +249,19 @@ impl Reader<'_> {
     }
 
     /// Reads the settings for which the schema has these keys.
-    fn settings(&mut self, part: &Part<'_>, keys: Keys, member: &mut Member) {
-        for (name, row) in keys {
+    fn settings(
+        &mut self,
+        part: &Part<'_>,
+        keys: &[(&'static str, &'static SettingRow)],
+        member: &mut Member,
+    ) {
+        for &(name, row) in keys {
             member.paths.insert(row.key, part.below(name));
             let Some(given) = part.given(name) else { continue };
             if let Some(value) = self.setting(row, &given) {
                 member.put(row, value, self.report.source(given.node.at));
             }
         }
-    }
-
-    /// Reads a value in the units of the crate's other file formats.
-    fn value(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<Value> {
-        let read = row.kind.read(part.node, self.report.resolver, row.advice);
-        self.take(part, read)
     }
 
     /// Reads a value in the units of the schema: milliseconds, bytes, and words where case matters.
@@ -279,8 +273,8 @@ impl Reader<'_> {
             // In the schema, a request size of 0 means no limit. Other numbers have the range of their row.
             Kind::Number { range, .. } if row.key == BATCH_BYTES.key => (0, *range.end()),
             Kind::Number { range, .. } => (*range.start(), *range.end()),
-            Kind::Word { .. } => return self.word(part, &words_of(row)).map(word),
-            _ => return self.value(row, part),
+            Kind::Word { .. } => return self.word(part, &words_of(row)).map(|word| Value::Word(word.into())),
+            _ => return self.take(part, row.kind.read(part.node, self.report.resolver, row.advice)),
         };
         let read = value::count(part.node).and_then(|number| {
             let (what, fix) = (format!("{number} is out of range"), format!("write {least} to {most}"));
@@ -291,20 +285,13 @@ impl Reader<'_> {
             Kind::Limit { .. } if number == 0 => Value::NoLimit,
             Kind::Duration { .. } | Kind::Limit { .. } => Value::Duration(Duration::from_millis(number)),
             // Zero means no limit.
-            _ if number == 0 => Value::Number(most as usize),
-            _ => Value::Number(number as usize),
+            _ => Value::Number(if number == 0 { most } else { number } as usize),
         })
     }
 
-    /// Warns about keys that standpipe cannot honor.
-    fn ignore(&mut self, part: &Part<'_>, names: &[&str], why: &str) {
-        for ignored in names.iter().filter_map(|name| part.given(name)) {
-            self.warn(&ignored, format!("has no effect: {why}"), "remove it");
-        }
-    }
-
-    fn set(&mut self, row: &'static GeneralRow, part: &Part<'_>) {
-        self.config.sources.insert(row.key, self.report.source(part.node.at));
+    /// Warns about a key that standpipe cannot honor.
+    fn ignore(&mut self, part: &Part<'_>, name: &str, why: &str) {
+        part.given(name).iter().for_each(|it| self.warn(it, format!("has no effect: {why}"), "remove it"));
     }
 
     /// Reads a setting that belongs to no exporter.
@@ -320,7 +307,7 @@ impl Reader<'_> {
             kind => self.take(part, value::count(part.node)).map(|it| kind.set_count(&mut self.config, it)),
         };
         if read.is_some() {
-            self.set(row, part);
+            self.config.sources.insert(row.key, self.report.source(part.node.at));
         }
     }
 
@@ -346,20 +333,18 @@ impl Reader<'_> {
 
     fn root(&mut self, root: &Part<'_>) {
         let distribution = root.given("distribution");
-        let foreign = |part: &Part<'_>, known: &[&str]| {
+        for (part, known) in [(Some(root), &ROOT[..]), (distribution.as_ref(), &[OWN])] {
+            let Some(part) = part else { continue };
             let fields = part.node.as_table().unwrap_or_default().iter();
-            let found = fields.filter(|field| !known.contains(&&*field.name));
-            found.map(|it| (it.at, part.below(&it.name), it.name.clone())).collect::<Vec<_>>()
-        };
-        let below = distribution.as_ref().map(|part| foreign(part, &[OWN])).unwrap_or_default();
-        for (at, path, name) in foreign(root, &ROOT).into_iter().chain(below) {
-            match text::slip(&name, &ROOT) {
-                Some(_) => self.report.unknown_key(at, path, &name, &ROOT),
-                None => self.report.note(at, path, "ignored: it is for other programs"),
+            for Field { at, name, .. } in fields.filter(|field| !known.contains(&&*field.name)) {
+                match text::slip(name, &ROOT) {
+                    Some(_) => self.report.unknown_key(*at, part.below(name), name, &ROOT),
+                    None => self.report.note(*at, part.below(name), "ignored: it is for other programs"),
+                }
             }
         }
         root.given("disabled").iter().for_each(|part| self.general(&DISABLED, part));
-        self.ignore(root, &["log_level"], "standpipe writes no log of its own");
+        self.ignore(root, "log_level", "standpipe writes no log of its own");
         let own = distribution.and_then(|distribution| distribution.given(OWN));
         let observed = own.as_ref().and_then(|own| own.given(SELF_OBSERVATION.key));
         observed.iter().for_each(|part| self.general(&SELF_OBSERVATION, part));
@@ -376,14 +361,13 @@ impl Reader<'_> {
             return;
         }
         for (name, rows) in limits {
-            let limit = part.given(name);
-            limit.iter().for_each(|limit| rows.iter().for_each(|row| self.general(row, limit)));
+            part.given(name).iter().for_each(|it| rows.iter().for_each(|row| self.general(row, it)));
         }
         // Values never have more than `MAX_DEPTH` levels, so a higher limit needs no warning, such as the schema's
         // default of 64.
         let is_low = |limit: &Part<'_>| value::count(limit.node).is_ok_and(|depth| depth < MAX_DEPTH as u64);
         if part.given(DEPTH_LIMIT).is_some_and(|limit| is_low(&limit)) {
-            self.ignore(part, &[DEPTH_LIMIT], &format!("values have up to {MAX_DEPTH} levels"));
+            self.ignore(part, DEPTH_LIMIT, &format!("values have up to {MAX_DEPTH} levels"));
         }
     }
 }

@@ -71,13 +71,13 @@ impl Reader<'_> {
         }
         let Some(detection) = part.given("detection/development") else { return };
         self.table(&detection, &["attributes", "detectors"]);
-        self.ignore(&detection, &["attributes"], "all attributes of the detectors are added");
+        self.ignore(&detection, "attributes", "all attributes of the detectors are added");
         let Some(listed) = detection.get("detectors") else { return };
         for item in self.list(&listed) {
             let found = self.component(&item, &Detector::names()).and_then(|(name, _)| Detector::parse(name));
             self.config.detectors.extend(found);
         }
-        self.set(&DETECT, &listed);
+        self.config.sources.insert(DETECT.key, self.report.source(listed.node.at));
         // By the specification, the service detector reads `OTEL_SERVICE_NAME` even if the file does not refer to it.
         if self.config.detectors.contains(&Detector::Service) {
             self.referenced.borrow_mut().insert(SERVICE_VARIABLE.to_owned());
@@ -133,7 +133,7 @@ impl Reader<'_> {
         }
         let names: Vec<&str> = names.iter().map(|(name, _)| &**name).collect();
         (list.set)(&mut self.config, &names);
-        self.set(&PROPAGATORS, &part);
+        self.config.sources.insert(PROPAGATORS.key, self.report.source(part.node.at));
     }
 
     /// Reads the lowest severities of log records: one for all loggers, and others for loggers by name.
@@ -150,13 +150,13 @@ impl Reader<'_> {
         for (name, config) in configs {
             self.table(&config, &[ENABLED, LEAST, "trace_based"]);
             if config.given("trace_based").is_some_and(|it| it.node.value == Tree::Bool(true)) {
-                self.refuse(&config, &["trace_based"]);
+                self.refuse(&config, "trace_based");
             }
             let is_off = config.given(ENABLED).is_some_and(|it| it.node.value == Tree::Bool(false));
             let severity = config.given(LEAST).and_then(|it| self.severity(&it));
             let level = if is_off { Some(Level::DISABLE) } else { severity.map(|it| Level(Some(it))) };
             match (name, level) {
-                (Some(_), _) if is_off => self.refuse(&config, &[ENABLED]),
+                (Some(_), _) if is_off => self.refuse(&config, ENABLED),
                 (Some(name), _) => self.config.scope_levels.extend(severity.map(|least| (name, least))),
                 (None, level) => self.level = level.map(|it| (it, self.report.source(config.node.at))),
             }
@@ -191,8 +191,7 @@ impl Reader<'_> {
             "trace_id_ratio_based" => Sampler::trace_id_ratio(self.ratio(&inner)?),
             PROBABILITY => Sampler::probability(self.ratio(&inner)?),
             "always_record" => {
-                let root = self.required(&inner, "root")?;
-                self.sampler(&root)?.always_record()
+                self.required(&inner, "root").and_then(|root| self.sampler(&root))?.always_record()
             }
             "parent_based" => {
                 for (branch, only) in BRANCHES {

@@ -152,22 +152,21 @@ impl Reader<'_> {
                 match key {
                     "limits" => self.limits(&value, limits),
                     "sampler" => {
-                        let (read, source) = (self.sampler(&value), self.report.source(value.node.at));
-                        read.into_iter()
-                            .for_each(|it| self.config.main.set_sampler(it, None, source.clone()));
+                        if let Some(read) = self.sampler(&value) {
+                            self.config.main.set_sampler(read, None, self.report.source(value.node.at));
+                        }
                     }
                     "id_generator" if value.only().is_none_or(|(name, _)| name != "random") => {
-                        self.ignore(&part, &[key], "ids are random unless the program sets a generator");
+                        self.ignore(&part, key, "ids are random unless the program sets a generator");
                     }
                     "views" => {
-                        let views = self.list(&value);
-                        let path = ["meter_provider", "views"];
+                        let (views, path) = (self.list(&value), ["meter_provider", "views"]);
                         let read = |view: &Part<'_>| read_view(view.node, &path, &mut self.report);
                         self.config.main.views.extend(views.iter().filter_map(read));
                     }
                     "exemplar_filter" => self.general(&EXEMPLARS, &value),
                     LOGGERS => self.levels(&value),
-                    TRACERS | METERS => self.refuse(&part, &[key]),
+                    TRACERS | METERS => self.refuse(&part, key),
                     _ => {}
                 }
             }
@@ -176,16 +175,14 @@ impl Reader<'_> {
         let Some(own) = own.filter(|own| self.table(own, &OWN_KEYS)) else { return };
         for signal in Signal::ALL {
             if !self.members.iter().any(|member| member.signal == signal) {
-                self.ignore(own, &[signal.name()], "no exporter sends them");
+                self.ignore(own, signal.name(), "no exporter sends them");
             }
         }
     }
 
-    /// Reports keys that would change the exported telemetry, but are not supported, as errors.
-    pub(super) fn refuse(&mut self, part: &Part<'_>, names: &[&str]) {
-        for found in names.iter().filter_map(|name| part.given(name)) {
-            self.error(&found, "is not applied", "remove it");
-        }
+    /// Reports a key that would change the exported telemetry, but is not supported, as an error.
+    pub(super) fn refuse(&mut self, part: &Part<'_>, name: &str) {
+        part.given(name).iter().for_each(|found| self.error(found, "is not applied", "remove it"));
     }
 
     fn processors(&mut self, provider: &Part<'_>, key: &str, signal: Signal, own: Option<&Part<'_>>) {
@@ -241,7 +238,7 @@ impl Reader<'_> {
             signal,
             name: "otlp",
             path: part.path.clone(),
-            location: self.report.location(part.node.at),
+            location: self.report.places.location(part.node.at),
             values: Vec::new(),
             paths: SmallMap::default(),
             cardinality_limits: [None; 7],
@@ -255,7 +252,7 @@ impl Reader<'_> {
             // The nearest equivalent of a simple processor: the worker does not wait for further records.
             member.put(&LINGER, SettingValue::Duration(Duration::ZERO), self.report.source(inner.node.at));
         }
-        self.refuse(&inner, &["producers"]);
+        self.refuse(&inner, "producers");
         inner.get("cardinality_limits").iter().for_each(|limits| self.cardinality(limits, &mut member));
         let of_metrics = if signal == Signal::Metrics { METRICS } else { &[] };
         match exporter {
@@ -276,7 +273,7 @@ impl Reader<'_> {
         let source = self.report.source(at.node.at);
         let path = text.as_deref().and_then(|text| text.strip_prefix("file://"));
         member.name = if path.is_some() { "file" } else { "console" };
-        member.put(&TRANSPORT, word(member.name), source.clone());
+        member.put(&TRANSPORT, SettingValue::Word(member.name.into()), source.clone());
         if let Some(path) = path {
             member.put(&FILE, SettingValue::Text { text: path.to_owned(), is_secret: false }, source);
         } else if text.as_deref() != Some("stdout") {
@@ -291,10 +288,10 @@ impl Reader<'_> {
         self.optional(part, &known(&[OTLP, of_metrics], &others));
         let encodings = [("protobuf", "http"), ("json", "http/json")];
         let encoding = part.given("encoding").filter(|_| is_http);
-        let transport = encoding.as_ref().map_or(Some("http"), |encoding| self.word(encoding, &encodings));
+        let transport = encoding.as_ref().and_then(|encoding| self.word(encoding, &encodings));
+        let transport = transport.unwrap_or(if is_http { "http" } else { "grpc" });
         let at = encoding.as_ref().unwrap_or(part).node.at;
-        let transport = if is_http { transport.unwrap_or("http") } else { "grpc" };
-        member.put(&TRANSPORT, word(transport), self.report.source(at));
+        member.put(&TRANSPORT, SettingValue::Word(transport.into()), self.report.source(at));
         let mut insecure = Some(false);
         if let Some(tls) = part.given("tls") {
             let option = if is_http { &[][..] } else { &["insecure"] };
@@ -309,9 +306,8 @@ impl Reader<'_> {
             }
             self.settings(&tls, TLS, member);
         }
-        for (name, row) in [("endpoint", &ENDPOINT), ("headers", &HEADERS)] {
-            member.paths.insert(row.key, part.below(name));
-        }
+        member.paths.insert(ENDPOINT.key, part.below("endpoint"));
+        member.paths.insert(HEADERS.key, part.below("headers"));
         self.endpoint(part, is_http, insecure, member);
         self.headers(part, member);
         self.settings(part, OTLP, member);
@@ -393,8 +389,7 @@ impl Reader<'_> {
 
     fn cardinality(&mut self, part: &Part<'_>, member: &mut Member) {
         self.table(part, &[&InstrumentKind::names()[..], &["default"]].concat());
-        const DEFAULT: Keys = &[("default", &CARDINALITY_LIMIT)];
-        self.settings(part, DEFAULT, member);
+        self.settings(part, &[("default", &CARDINALITY_LIMIT)], member);
         for (name, kind) in InstrumentKind::NAMES {
             let Some(limit) = part.given(name) else { continue };
             if let Some(SettingValue::Number(most)) = self.setting(&CARDINALITY_LIMIT, &limit) {
@@ -405,11 +400,10 @@ impl Reader<'_> {
 
     /// Reads the settings of this crate for one processor, with the keys and units of the crate's other file formats.
     fn own(&mut self, part: &Part<'_>, member: &mut Member) {
-        let signal = member.signal;
-        let offered: Vec<&'static SettingRow> = rows().filter(|row| is_own(row, signal)).collect();
+        let offered: Vec<&'static SettingRow> = rows().filter(|row| is_own(row, member.signal)).collect();
         self.table(part, &offered.iter().map(|row| row.key).collect::<Vec<_>>());
         for (row, given) in offered.into_iter().filter_map(|row| Some((row, part.given(row.key)?))) {
-            let value = self.value(row, &given);
+            let value = self.take(&given, row.kind.read(given.node, self.report.resolver, row.advice));
             member.paths.insert(row.key, given.path);
             value.into_iter().for_each(|it| member.put(row, it, self.report.source(given.node.at)));
         }
@@ -433,8 +427,8 @@ impl Reader<'_> {
             let is_taken = |name: &str| self.config.exporters.iter().any(|other| other.name() == name);
             // Several processors of one signal would have the same name; the second becomes `otlp.2`.
             let numbered = (2..).map(|number| format!("{name}.{number}"));
-            let unique = std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name));
-            let unique = unique.unwrap_or(name);
+            let mut unique = std::iter::once(name.clone()).chain(numbered).filter(|name| !is_taken(name));
+            let unique = unique.next().unwrap_or_default();
             let mut exporter = with_defaults(&unique, &first.path, Some(first.location.clone()), &signals);
             exporter.record(&SIGNALS, SettingSource::File(first.location.clone()), None);
             for member in &group {
@@ -462,10 +456,6 @@ impl Reader<'_> {
             self.config.exporters.push(exporter);
         }
     }
-}
-
-pub(super) fn word(word: &str) -> SettingValue {
-    SettingValue::Word(word.to_owned())
 }
 
 /// Returns the words that the schema has for the values of a setting, each with the word of this crate's other files.
