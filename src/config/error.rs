@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Config;
 use crate::escape::{escape_all_but, shows_itself};
 
-/// Text of a message. Most texts are constants; because they are borrowed, the program contains no code to copy them.
+/// Text of a message. Most texts are constants, which a `Cow` borrows: no caller needs code that copies them.
 pub(super) type Words = Cow<'static, str>;
 
 /// An invalid configuration, with all diagnostics.

@@ -162,9 +162,9 @@ impl Exporter {
     /// Returns an exporter that prints all [signals](Self::signals) on standard output as OTLP JSON, one line per
     /// request. Needs the `console` feature. Settings of endpoints, connections and retries have no effect on it.
     ///
-    /// Records that cannot be written because the reader of the output is gone are counted as refused. If the
-    /// output is a pipe and its reader stops reading, the exporter waits. Once the queue is full, callers wait too,
-    /// unless [`when_full`](Self::when_full) is [`WhenFull::DropNewest`]. A shutdown still ends in time.
+    /// If the reader of the output has ended, further records are counted as refused. If the output is a pipe and its
+    /// reader stops reading, the exporter waits. Once the queue is full, callers wait too, unless
+    /// [`when_full`](Self::when_full) is [`WhenFull::DropNewest`]. A shutdown still ends in time.
     ///
     /// ```no_run
     /// use standpipe::{Config, Exporter, Telemetry};

@@ -11,8 +11,8 @@
 //! `config/settings`, next to its default and the builder's method. `config/settings/mod.rs` explains how to add one.
 
 // code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-// file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and the configuration without
-// variables → env ─────────────────┘                              the broken exporters
+// file → toml, yaml → node → read ─┤                     └ ConfigError: all diagnostics, and the usable exporters
+// variables → env ─────────────────┘
 
 pub(crate) mod demand;
 mod env;
@@ -270,9 +270,9 @@ impl Config {
         self.set_in_code(&SPAN_LIMITS)
     }
 
-    /// Exports the [`Ledger`](crate::Ledger) of all exporters, the numbers of spans and log records, and the durations
-    /// of exports as [`otel.sdk.*` metrics](crate::guide::operations#self-observation), through the exporters of the
-    /// program's own provider that send metrics; off unless set.
+    /// Adds [`otel.sdk.*` metrics](crate::guide::operations#self-observation): the [`Ledger`](crate::Ledger) of all
+    /// exporters, the numbers of spans and log records, and the durations of exports. The metric exporters of the
+    /// program's own provider send them. Off unless set.
     pub fn self_observation(mut self, on: bool) -> Self {
         demand::SELF_OBSERVATION.raise();
         self.set_self_observation(on, SettingSource::Code);
@@ -315,8 +315,8 @@ impl Config {
         self
     }
 
-    /// Sets the lowest severity of the log records of a scope, which is the name of a logger. Lower records are not
-    /// built, whatever the [level](Exporter::level) of an exporter, and not counted.
+    /// Sets the lowest severity of the log records of a scope, which is the name of a logger. Lower records are
+    /// neither built nor counted, whatever the [level](Exporter::level) of an exporter.
     pub fn scope_level(mut self, scope: &str, least: Severity) -> Self {
         self.scope_levels.push((scope.to_owned(), least));
         self
@@ -359,7 +359,7 @@ impl Config {
     ///
     /// - Records that the hook emits to the same telemetry, directly or through a bridge, are not enqueued but counted
     ///   as [suppressed](crate::ledger::NotEnqueued::suppressed): otherwise, one report could cause the next.
-    /// - The hook may emit records to another telemetry, and never waits for room in its queue. A
+    /// - The hook may emit records to another telemetry. It never waits for room in the queue of that telemetry. A
     ///   [flush](crate::Telemetry::flush) called by the hook returns at once, and a
     ///   [shutdown](crate::Telemetry::shutdown) is started but not waited for.
     /// - All Unix signals except those for faults, such as `SIGSEGV`, are blocked on the thread of the exporter, and in

@@ -174,7 +174,7 @@ impl ProviderSettings {
         self.origins.source(key)
     }
 
-    /// Returns the service name for display: as the configuration file spells it if it contains an expanded secret.
+    /// Returns the service name for display. A name with an expanded secret is returned as the file spells it.
     pub(crate) fn shown_service_name(&self) -> String {
         if let Some(written) = self.origins.shown(SERVICE_NAME) {
             return shown(written).into_owned();
@@ -386,7 +386,7 @@ pub enum ComposableSampler {
     AlwaysOff,
     /// Samples this share of all traces, from 0 to 1.
     Probability(f64),
-    /// Samples about this number of spans per second at most. The share adapts to the rate of the last second.
+    /// Samples at most about this number of spans per second. The sampled share adapts to the rate of the last second.
     RateLimited(f64),
     /// Decides by the threshold of the span's parent. Without a threshold, samples the span if its parent is sampled.
     /// The inner sampler decides about spans without a parent.
@@ -411,10 +411,10 @@ pub struct SamplingRule {
     pub sampler: ComposableSampler,
 }
 
-/// A condition of a [`SamplingRule`] on an attribute that [`SpanBuilder::set`](crate::SpanBuilder::set) sets. Numbers
-/// and booleans are compared as text, and at least one element of an array must meet the condition. The condition is
-/// not met by spans without the attribute. Values of the program's own types are compared only if they implement
-/// [`IntoValue::peek`](crate::IntoValue::peek).
+/// A condition of a [`SamplingRule`] on an attribute that [`SpanBuilder::set`](crate::SpanBuilder::set) has set. The
+/// sampler does not see attributes that are set after the start of the span. Numbers and booleans are compared as text,
+/// and at least one element of an array must meet the condition. Spans without the attribute do not meet the condition.
+/// Values of the program's own types are compared only if they implement [`IntoValue::peek`](crate::IntoValue::peek).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttributeCondition {
     /// The key of the attribute.

@@ -10,7 +10,7 @@ use crate::record::Signal;
 /// Keys of `[tracer.<id>]` that decide whether the section becomes an exporter, and for which signals.
 pub(super) const TYPE: &str = "type";
 pub(super) const ENABLE: &str = "enable";
-/// Name under which the parser stores a table `enable` if the section also has a key `enable`.
+/// Name under which the TOML parser stores a table `enable` if the section also sets `enable` to a value.
 pub(super) const ENABLE_TABLE: &str = "enable.";
 pub(super) const ENABLE_LOGS: &str = "enable.log-exporter";
 pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
@@ -65,7 +65,7 @@ pub(super) enum Section {
     Tracer(String),
     /// `[metrics.open-telemetry]`.
     Metrics,
-    /// `telemetry.exporters.<name>`: an exporter of the providers for which `server.telemetry` selects it.
+    /// `telemetry.exporters.<name>`: an exporter of each provider whose key in `server.telemetry` has this name.
     Exporter(String),
     /// `server.telemetry`, which selects the exporters of all providers.
     Server,
@@ -145,7 +145,7 @@ impl Section {
         row.in_tracetest.filter(|_| self.is_of_tracetest()).unwrap_or((row.key, row.advice))
     }
 
-    /// Returns every key of the section, those of nested tables with dots.
+    /// Returns every key of the section. A key in a nested table is spelled with dots, such as `enable.log-exporter`.
     pub(super) fn names(&self) -> Vec<&'static str> {
         self.rows().map(|row| self.spelling(row).0).chain(self.switches().iter().copied()).collect()
     }
@@ -203,7 +203,7 @@ pub(super) fn is_known_somewhere(name: &str) -> bool {
     is_setting || TRACER_KEYS.contains(&name) || name == SELF_OBSERVATION.key
 }
 
-/// Returns whether a key is known, and its values are not secrets.
+/// Returns whether a key is known and its value is never a secret.
 pub(super) fn is_harmless(name: &str) -> bool {
     let is_of = |row: &SettingRow| {
         let in_tracetest = row.in_tracetest.and_then(|(key, _)| key.rsplit('.').next());

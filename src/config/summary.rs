@@ -62,7 +62,7 @@ pub struct Setting {
 impl Setting {
     /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key is
     /// shown only if it is a number, a short word or an address without a path. A line of `headers` must never be
-    /// shown: the caller excludes such lines, because here the name of a header is just an unknown key.
+    /// shown. The caller excludes such lines, because this function treats the name of a header as an unknown key.
     pub fn is_harmless(key: &str, value: &str) -> bool {
         text::is_showable(value) && (section::is_harmless(key) || text::is_plain(key, value))
     }
@@ -101,7 +101,7 @@ pub struct ExporterSummary {
     pub settings: Vec<(&'static str, SummaryValue)>,
     /// The resource attribute `service.name`, with references such as `%{env:NAME}%` not expanded.
     pub service_name: String,
-    /// Percentage of the traces begun in this process that are recorded.
+    /// Percentage of recorded traces among those that begin in this process.
     pub sampling: f64,
     /// `internal` or `application`, if the exporter was assigned to a [provider](Exporter::provider).
     pub route: Option<&'static str>,

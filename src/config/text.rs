@@ -10,7 +10,7 @@
 //! `*** (12 characters)` in their place, and [`dotted`] `***`.
 //!
 //! The value of a setting that was accepted, such as a resource attribute, may consist of several words. [`shown`]
-//! masks it only if it contains the name of a credential (`password=…`) or user info, or if [`unshown`] describes it.
+//! masks it only if it contains the name of a credential (`password=…`) or user info, or if [`unshown`] forbids it.
 //!
 //! Only the beginning of a value is inspected: a value may be as long as a file, and is checked once per exporter.
 
@@ -102,7 +102,7 @@ pub(super) fn dotted(path: &[&str]) -> String {
     parts.join(".")
 }
 
-/// Returns the beginning of a number or an address, with an ellipsis if there is more.
+/// Returns at most the first [`MAX_SHOWN`] characters of a text, with an ellipsis if there are more.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -135,7 +135,7 @@ fn has_credential(text: &str) -> bool {
     let beginning = text.chars().take(MAX_SHOWN).collect::<String>().to_ascii_lowercase();
     CREDENTIALS.split(' ').any(|word| {
         let mut rests = beginning.split(word).skip(1);
-        // Other characters count as letters, as in `passwörter=…`: with Unicode's tables, programs would be larger.
+        // Non-ASCII characters count as letters, as in `passwörter=…`: Unicode's tables would make programs larger.
         let is_letter = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii();
         rests.any(|rest| rest.trim_start_matches(is_letter).starts_with(['=', ':', ' ']))
     })
@@ -316,7 +316,7 @@ fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
             }
             current.push(steps);
         }
-        // A swap continues from the row before the last one, so both rows must exceed the maximum.
+        // A swap in the next row continues from `last`, so both `last` and `current` must exceed the maximum.
         if last.iter().chain(&current).all(|steps| *steps > most) {
             return None;
         }

@@ -121,7 +121,7 @@ impl View {
         self.pattern.as_deref().unwrap_or("*")
     }
 
-    /// Returns the faults of the view, each with the key of `stream` that is wrong.
+    /// Returns the faults of the view, each with the key that is wrong. In files, the key is in the table `stream`.
     pub(super) fn faults(&self) -> impl Iterator<Item = (&'static str, Fault)> {
         let (mut bounds, mut limits) = (Ok(()), ExponentialLimits::DEFAULT);
         match &self.aggregation {
@@ -190,9 +190,9 @@ setters! {
     /// Exports a histogram with these bounds, at most 1024 finite and increasing numbers. Not for instruments with a
     /// callback.
     bounds(bounds: &[f64]) sets aggregation to ViewAggregation::Explicit(Some(bounds.into()));
-    /// Exports an exponential histogram with at most this many buckets for positive values, and as many for negative
-    /// ones (2 to 1024), and at most this scale (-10 to 20). OpenTelemetry's defaults are 160 and 20. Not for
-    /// instruments with a callback.
+    /// Exports an exponential histogram. `max_buckets` (2 to 1024) limits the buckets for positive values, and
+    /// separately those for negative values. `max_scale` (-10 to 20) limits the scale. OpenTelemetry's defaults are 160
+    /// and 20. Not for instruments with a callback.
     exponential(max_buckets: u16, max_scale: i32) sets aggregation to
         ViewAggregation::Exponential(ExponentialLimits { buckets: max_buckets.into(), scale: max_scale });
     /// Omits the minimum and the maximum of histograms.

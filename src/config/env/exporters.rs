@@ -138,8 +138,8 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
     ["otlp", "console"].map(|known| words.contains(&known))
 }
 
-/// Returns an exporter with OpenTelemetry's defaults: no throttle; `linger` is the scheduled delay of its batch
-/// processors.
+/// Returns an exporter with OpenTelemetry's defaults: it has no throttle, and its `linger` is the scheduled delay of
+/// OpenTelemetry's batch processors.
 pub(crate) fn with_defaults(name: &str, path: String, at: Option<Location>, signals: &[Signal]) -> Exporter {
     let mut exporter = Exporter::of_environment(name.to_owned(), path, at);
     exporter.signals = Signals::of(signals);

@@ -115,9 +115,9 @@ impl Config {
         read(&variables.into_iter().collect())
     }
 
-    /// Fills unset settings from OpenTelemetry's environment variables: those of each exporter, the resource, the
-    /// sampler, the limits and `OTEL_SDK_DISABLED`. Values that the program or a file has set are kept, and no exporter
-    /// is added.
+    /// Fills unset settings from OpenTelemetry's environment variables: the settings of each exporter, and general ones
+    /// such as the resource, the sampler, the limits and [`disabled`](Self::disabled). Values that the program or a
+    /// file has set are kept, and no exporter is added.
     ///
     /// A variable of one signal applies to an exporter of several signals only if the variables of the exporter's other
     /// signals have the same value. Otherwise the variable for all signals applies.

@@ -54,7 +54,7 @@ impl<'v> Reader<'v> {
         number.map(Duration::from_millis)
     }
 
-    /// Returns the meaning of the word that equals the value, ignoring case.
+    /// Returns the meaning of a variable's value, which must be one of `words` in any case.
     pub(super) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(name)?;
         let meaning = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
@@ -146,7 +146,7 @@ impl Variables {
 impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let mut variables = BTreeMap::new();
-        // Inserted one by one, because `BTreeMap::from_iter` also links a sort, which would double the code size.
+        // Inserted one by one, because `BTreeMap::from_iter` would also link a sort, which has as much code as the map.
         for (name, value) in pairs {
             variables.insert(name.into(), value.into());
         }

@@ -404,7 +404,7 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
     assert!(said.len() == 2 && said.iter().all(|said| said.contains("found an integer")), "{said:?}");
 }
 
-/// Fills a configuration that a program or a file describes from variables.
+/// Fills the unset settings of a configuration from variables.
 #[track_caller]
 fn filled(mut config: Config, variables: &[(&str, &str)]) -> Config {
     let found = fill(&mut config, &variables.iter().copied().collect());

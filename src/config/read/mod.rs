@@ -239,7 +239,7 @@ impl Format {
     ///
     /// Returns an error if this build cannot read the format, or if the text is a list of environment variables.
     fn parse<'d>(self, file: &'d str, text: &'d str) -> Result<Document<'d>, ConfigError> {
-        // Read as TOML, every line of a shell's file would be an error.
+        // Checked first, because the TOML parser would report every line of a shell script.
         let is_shell =
             |first: &str| first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');
         if let Some((line, _)) = first_line(text).filter(|(_, first)| is_shell(first)) {

@@ -1,5 +1,5 @@
-//! Reads the keys of `telemetry` that describe the program: service name, resource, sampling and views.
-//! A view has the form of OpenTelemetry's declarative configuration: a `selector` and a `stream`.
+//! Reads the keys of `telemetry` that describe the program: service name, resource, sampling, views, detectors,
+//! propagators and exemplars. A view has a `selector` and a `stream`, as in OpenTelemetry's declarative configuration.
 
 use super::Found;
 use super::table::{BELOW_IT, Report};
@@ -176,10 +176,10 @@ pub(super) fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
     fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
 }
 
-/// A single attribute value, or an element of an array: its text, or else its plain value.
+/// An attribute value or an element of an array. The second field is the value if the first one, a text, is `None`.
 type Item<'n> = (Option<Text<'n>>, Value<'static>);
 
-/// Reads a node of the attribute value `whole`: all of it, or one element if it is an array.
+/// Reads `node`: the attribute value `whole`, or one element of `whole` if `whole` is an array.
 fn item_of<'n>(node: &'n Node, whole: &Node, resolver: &Resolver, advice: Advice) -> Checked<Item<'n>> {
     let plain = match &node.value {
         Tree::Bool(value) => Value::Bool(*value),
@@ -248,7 +248,7 @@ impl ViewReader<'_, '_> {
         self.report.lone_error(node.at, dotted(path), fault);
     }
 
-    /// Sets the value of a key. No two tables of a view have equal keys, so the key alone identifies the value.
+    /// Sets the value of a key. A key means the same in every table of a view, so the key alone identifies the value.
     fn set(&mut self, key: &str, node: &Node, path: &[&str]) -> Checked {
         let resolver = self.report.resolver;
         let text = |node: &Node| Ok(value::loose_text(node, resolver, "write a string")?.text);

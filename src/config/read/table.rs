@@ -265,8 +265,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             }
             Ok(None) => exporter.record(row, source, None),
             Err(fault) => {
-                // The setting stays unset, so that mistakes in its variable are reported as well. But a setting with a
-                // partner counts as set, so that it is not also reported as missing.
+                // The setting stays unset, so that mistakes in its environment variable are reported as well. But a
+                // setting with a partner counts as set: otherwise, `check_partner` would report it as missing.
                 if row.partner.is_some() {
                     exporter.record(row, source, None);
                 }

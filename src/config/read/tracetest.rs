@@ -202,8 +202,8 @@ const PREFIX: &str = "TRACETEST";
 const REPLACED: [(&[&str], &str); 2] =
     [(&[TELEMETRY], "TRACETEST_TELEMETRY_"), (&SERVER, "TRACETEST_SERVER_TELEMETRY_")];
 
-/// Replaces values below `telemetry` and `server.telemetry` with those of variables: `TRACETEST_` and the path of the
-/// value, such as `TRACETEST_SERVER_TELEMETRY_EXPORTER`. Reports variables for which the file has no key.
+/// Replaces values below `telemetry` and `server.telemetry` with those of variables. A variable is named after the
+/// path of its value: `TRACETEST_SERVER_TELEMETRY_EXPORTER`. Reports variables for which the file has no key.
 pub(super) fn apply_overrides(root: &mut Node, variables: &Variables, report: &mut Report<'_>) {
     let mut used = HashSet::new();
     report.replace(root, PREFIX, variables, &mut used);
@@ -226,7 +226,7 @@ impl Report<'_> {
                     return;
                 }
                 for field in fields {
-                    // Names of shell variables consist of these characters only.
+                    // The name of a shell variable has only ASCII letters, digits and `_`.
                     let part =
                         field.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_ascii_uppercase();
                     self.replace(&mut field.node, &format!("{name}_{part}"), variables, used);

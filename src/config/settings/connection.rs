@@ -250,7 +250,7 @@ setters! {
     response_bytes(bytes: usize) sets connection.response_bytes of RESPONSE_BYTES;
     /// Sets whether proxies from the environment are used; the default is [`Proxy::FromEnvironment`].
     proxy(proxy: Proxy) sets connection.proxy of PROXY;
-    /// Sets the roots to trust; those that are bundled with this library unless set.
+    /// Sets the roots to trust. Unless set, the roots that are bundled with this library are trusted.
     roots(roots: Roots) sets connection.tls.roots of ROOTS;
 }
 
@@ -342,9 +342,9 @@ impl Exporter {
     }
 }
 
-/// Maximum size of the part of a request's head that a configuration determines. Many servers accept less. Over HTTP,
-/// the head must fit into one write of 64 KiB. The 32 KiB beyond this maximum are for the name of the host, which is
-/// inserted if a proxy forwards the request, and for the credentials of the proxy.
+/// Maximum size of headers, endpoint and user agent together. Many servers accept less. Over HTTP, the head of a
+/// request must fit into one write of 64 KiB. The other 32 KiB of this write are for the credentials of a proxy and
+/// for the name of the host, which is inserted if the proxy forwards the request.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Bytes of a colon, a space and CRLF.
 const FIELD_FRAMING: usize = 4;

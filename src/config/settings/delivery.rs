@@ -232,9 +232,9 @@ setters! {
     queue_bytes(bytes: usize) sets queue.bytes of QUEUE_BYTES;
     /// Limits one request in records; 8,192 unless set. A request never contains more records than the queue.
     batch_records(records: usize) sets batch.records of BATCH_RECORDS;
-    /// Limits one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. Because compression makes a
-    /// second copy of the records, a request of several records is also limited to an eighth of the queue's bytes, but
-    /// not below 32 KiB.
+    /// Limits one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request of several records has
+    /// a second limit, even without compression: an eighth of the queue's bytes, but at least 32 KiB. The second limit
+    /// bounds the memory for the copy that compression makes.
     batch_bytes(bytes: usize) sets batch.bytes of BATCH_BYTES;
 }
 
@@ -305,7 +305,7 @@ settings! {
         pub(crate) age: Option<Duration> = Some(Duration::from_secs(3 * 24 * 3600)),
         pub(crate) sync: SpoolSync = SpoolSync::EverySecond,
         pub(crate) open_spans: bool = false,
-        /// True if the exporter only delivers records that exporters of any name in earlier processes have left.
+        /// True if the exporter only delivers the records of earlier processes, whatever the names of their exporters.
         pub(crate) drains: bool = false,
     }
 }

@@ -82,7 +82,7 @@ settings! {
     /// Settings of the shutdown.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     EndSettings {
-        /// Longest time that dropping a `Telemetry` that was not shut down may take.
+        /// Time limit for the drop of a `Telemetry` that was not shut down.
         pub(crate) drop_budget: Duration = Duration::from_secs(2),
     }
 }

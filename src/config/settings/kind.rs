@@ -133,8 +133,8 @@ pub(crate) enum SettingValue {
     File {
         /// Path without expanded secrets.
         path: String,
-        /// Content of the file. `None` until [`SettingValue::load`]: a variable is parsed once per signal, but a file
-        /// that is a pipe can be read only once.
+        /// Content of the file. A variable is parsed once per signal, but a pipe can be read only once. Therefore the
+        /// parser of variables leaves `None`, and [`SettingValue::load`] reads the file later.
         pem: Option<Pem>,
     },
     Text {

@@ -23,7 +23,7 @@ fn the_summary_names_a_setting_by_its_key_and_the_unit_of_durations() {
     }
 }
 
-/// A row that is set to the value it has keeps the value and its text, and the default is in range.
+/// Setting a row to its current value changes neither the value nor the shown text. The default is in range.
 #[test]
 fn every_row_sets_what_it_gets() {
     let exporter = Exporter::http("localhost");

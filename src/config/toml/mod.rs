@@ -1,8 +1,8 @@
 //! Parses TOML text to a document, and recovers from errors: an invalid statement does not affect the others.
 //!
 //! ```text
-//! text ─→ Statement: toml_parser's tokens → events, of one statement ─→ Reader ─→ Table ─→ Node
-//!                                             └ the first error ──────────┴─→ at most one mistake, at its place
+//! text ─→ Statement: tokens → events of toml_parser ─→ Reader ─→ Table ─→ Node
+//!                             └ the first error ─────────┴─→ at most one mistake per statement, at its place
 //! ```
 //!
 //! The text is parsed statement by statement: a statement is a table header, or a key with its value. A statement ends
@@ -123,7 +123,7 @@ impl<'t> Reader<'t, '_> {
             _ => self.swallowed_section(&statement),
         };
         if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
-            // Bounded, because a file of many broken statements could otherwise be parsed in quadratic time.
+            // Counted for `MAX_REREAD`, because parsing many broken statements again could take quadratic time.
             self.reread += statement.end - at;
             statement = Statement::read(&self.text[..cut], at);
             // `NEVER_CLOSED` would be wrong, because the text after the cut is not ignored.

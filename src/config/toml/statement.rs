@@ -342,8 +342,8 @@ impl<'d> Table<'d> {
         Ok(())
     }
 
-    /// Opens the table of a header at `at`, or adds a table to its array. An existing table keeps its keys, and new
-    /// keys are added to it.
+    /// Opens the table of a header at `at`. A header `[[…]]` adds a table to an array. Any other existing table keeps
+    /// its keys, and new keys are added to it.
     pub(super) fn open(&mut self, header: &[Part<'d>], at: usize, is_element: bool) -> Result<(), Conflict> {
         let Some((Part { name, at: key_at }, path)) = header.split_last() else { return Ok(()) };
         let made = || match is_element {

@@ -285,7 +285,7 @@ fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
     }
 }
 
-/// Sections after an unclosed value are read as sections, even if a later line closes the value.
+/// A section in the middle of a broken value is read, even if a line after the section closes the value.
 #[test]
 fn a_broken_value_gives_back_the_sections_that_it_took_in() {
     for (broken, close) in [

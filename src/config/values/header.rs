@@ -240,7 +240,7 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
             return Err(fault("is a value without a name"));
         }
         let value = decoded(trim(value)).map_err(|fault| {
-            // The fault may show only a valid name, so an invalid name is reported instead. `x` is a placeholder.
+            // An invalid name is reported before an invalid value. As `x` is a valid value, `check` tests the name.
             let of_name = check(number, name, "x").err();
             of_name.unwrap_or_else(|| fault.of(format_args!("value of {}", called(number, name))))
         })?;

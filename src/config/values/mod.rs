@@ -113,7 +113,7 @@ pub enum Histograms {
     /// Fifteen bounds from 0 to 10,000.
     #[default]
     Explicit,
-    /// At most 160 buckets whose bounds grow exponentially, as fine as the values allow.
+    /// At most 160 buckets per sign. Their bounds grow exponentially, by the smallest factor that the values allow.
     Exponential,
 }
 
@@ -300,7 +300,7 @@ impl Detector {
     pub const ALL: [Self; 5] = [Self::Host, Self::Os, Self::Process, Self::Container, Self::Service];
 }
 
-/// Names enums: each name is followed by the variant that it stands for.
+/// Implements [`Named`] for enums. Each name is followed by the variant that it stands for.
 macro_rules! named {
     ($($type:ident { $($name:literal => $variant:ident),+ })*) => {$(
         impl Named for $type {

@@ -30,8 +30,8 @@ pub(crate) enum Host {
     Name(String),
 }
 
-/// Returns whether a host is reached without a proxy: because an entry matches, or because the host is loopback, which
-/// for the proxy is its own machine. Entries are separated by commas or white space; malformed ones are ignored.
+/// Returns whether a host is reached without a proxy, because an entry matches or because the host is loopback: a proxy
+/// would connect to its own machine. Entries are separated by commas or white space; malformed ones are ignored.
 fn is_excepted(text: &str, host: &str, port: u16) -> bool {
     let host = Host::parse(host);
     host.is_loopback() || words(text).filter_map(Entry::parse).any(|entry| entry.covers(&host, port))

@@ -163,7 +163,7 @@ impl Builder<'_> {
             (value, _) => value,
         };
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)?;
-        // The table has a current name only if it has accepted the scalar as a key, and not as a value.
+        // After a value, the table has no current name, so a value `<<` is not taken for a merge key.
         if let Some(Frame { contents: Contents::Table(table), .. }) = self.frames.last_mut() {
             if is_merge && table.current_name() == Some(MERGE) {
                 table.merge_next();

@@ -612,7 +612,7 @@ fn endless_names_and_names_of_several_lines_are_masked() {
 // No text may take long, use unbounded memory, or end the program.
 
 const MIB: usize = 1 << 20;
-/// Much longer than optimized code should take on an idle machine: a tenth of a second. The measured times are printed.
+/// The deadline is 20 times what optimized code should take on an idle machine. Measured times are printed.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// One mebibyte of repeated text, the maximum size of a file.

@@ -223,8 +223,8 @@ pub(super) fn substitute(written: &str, lookup: Lookup<'_>) -> Result<Substitute
                     done.insert(content, lookup)?;
                     rest = after;
                 }
-                // No reference ends after `content`, so no `${` in it begins one. It is copied as a whole: a search
-                // from each `${` would take quadratic time.
+                // `content` is empty, or no `}` closes it, nor any `${` within it. `content` is copied as a whole,
+                // because a search from each `${` would take quadratic time.
                 None => {
                     done.text.push_str("${");
                     done.text.push_str(content);

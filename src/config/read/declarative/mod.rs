@@ -74,7 +74,7 @@ const DEPTH_LIMIT: &str = "attribute_value_depth_limit";
 /// # Errors
 /// If at least one diagnostic is an error, returns all diagnostics and the configuration without its broken exporters.
 pub(super) fn read(file: &str, text: &str, resolver: &Resolver, variables: &Variables) -> Configured {
-    // In a `RefCell`, because both the parser, through `lookup`, and the reader add names.
+    // In a `RefCell`, because two owners add names: `lookup` during parsing, and the reader.
     let referenced = RefCell::new(BTreeSet::from([OTEL_CONFIG_FILE.to_owned()]));
     let lookup = |name: &str| {
         referenced.borrow_mut().insert(name.to_owned());
@@ -363,8 +363,8 @@ impl Reader<'_> {
         for (name, rows) in limits {
             part.given(name).iter().for_each(|it| rows.iter().for_each(|row| self.general(row, it)));
         }
-        // Values never have more than `MAX_DEPTH` levels, so a higher limit needs no warning, such as the schema's
-        // default of 64.
+        // Values never have more than `MAX_DEPTH` levels. A higher limit, such as the schema's default of 64, needs no
+        // warning.
         let is_low = |limit: &Part<'_>| value::count(limit.node).is_ok_and(|depth| depth < MAX_DEPTH as u64);
         if part.given(DEPTH_LIMIT).is_some_and(|limit| is_low(&limit)) {
             self.ignore(part, DEPTH_LIMIT, &format!("values have up to {MAX_DEPTH} levels"));

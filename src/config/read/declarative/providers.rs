@@ -180,7 +180,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports a key that would change the exported telemetry, but is not supported, as an error.
+    /// Reports an error for an unsupported key that would change the exported telemetry.
     pub(super) fn refuse(&mut self, part: &Part<'_>, name: &str) {
         part.given(name).iter().for_each(|found| self.error(found, "is not applied", "remove it"));
     }
@@ -346,7 +346,7 @@ impl Reader<'_> {
     }
 
     /// Reads `headers_list` and `headers`; a header in `headers` takes precedence. An invalid header is an error, so
-    /// the exporter is not started without it.
+    /// that no exporter sends without one of its headers.
     fn headers(&mut self, part: &Part<'_>, member: &mut Member) {
         let (resolver, mut headers) = (self.report.resolver, Vec::new());
         for item in part.get("headers").map(|list| self.list(&list)).unwrap_or_default() {
@@ -425,7 +425,7 @@ impl Reader<'_> {
             let name =
                 if is_shared { format!("{}.{}", first.name, signals[0].name()) } else { first.name.into() };
             let is_taken = |name: &str| self.config.exporters.iter().any(|other| other.name() == name);
-            // Several processors of one signal would have the same name; the second becomes `otlp.2`.
+            // Several processors of one signal would have the same name; the second gets a number: `otlp.traces.2`.
             let numbered = (2..).map(|number| format!("{name}.{number}"));
             let mut unique = std::iter::once(name.clone()).chain(numbered).filter(|name| !is_taken(name));
             let unique = unique.next().unwrap_or_default();

@@ -164,7 +164,7 @@ impl Writer<'_> {
         self.warn(source, key, "is left out: the format has no place for it", "set it in code");
     }
 
-    /// Writes a setting that belongs to no exporter. Omits an unset one, and `any`, which means no limit.
+    /// Writes a setting that belongs to no exporter, unless it is unset or its value is `any`, which means no limit.
     fn general(&mut self, depth: usize, name: &str, row: &GeneralRow) {
         self.done.push(row.key);
         let value = row.kind.show(self.config);
@@ -183,7 +183,7 @@ impl Writer<'_> {
             let has_reference = node.and_then(Node::as_text).is_some_and(|text| text.contains("%{"));
             let (value, kind) = match (&source, node) {
                 (SettingSource::Environment(variable), None) if is_credential_name(key) => {
-                    // The reader lets the other attributes take precedence over this list.
+                    // For the reader, `attributes` takes precedence over `attributes_list`.
                     variables = vec![("attributes_list", value_of(variable))];
                     continue;
                 }
