@@ -16,8 +16,8 @@ pub struct Problem {
     pub exporter: String,
     /// The kind of problem. A recurring problem is reported at most once per minute and signal.
     pub kind: ProblemKind,
-    /// The signal; `None` if the problem does not concern a single signal, such as a damaged file of a spool. Problems
-    /// of one signal do not suppress those of another.
+    /// The signal; `None` if the problem does not concern a single signal, such as a damaged file of a spool. The
+    /// limit of one report per minute applies to each signal separately.
     pub signal: Option<Signal>,
     /// The description: lower case, with the cause after a colon. It contains no secret, and control characters, escape
     /// sequences and characters that reorder text are escaped.

@@ -19,7 +19,7 @@
 //! 5. *Inherited records.* Records that were queued or open at the fork belong to the parent, which sends and counts
 //!    them. The child starts its own exporters at its first record.
 //! 6. *Fork inside a callback.* The problem hook and observable callbacks may fork on an exporter's thread. The
-//!    worker compares the generation around its steps: in the child it makes no further step, and leaks its state.
+//!    worker checks the generation before and after each step. A child makes no further step, and leaks the worker.
 //!
 //! # Lock order
 //! Locks that are not listed are leaves: a thread that holds a leaf takes no other lock. A thread that holds a listed
@@ -117,8 +117,8 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work` on the value of a mutex while no fork can happen. All users of the mutex must use this function, so
-/// that only the thread with the fork lock can hold it. Returns `None` if this thread already holds the mutex, which
-/// happens if the program's allocator emits a record: `work` should neither allocate nor free.
+/// that only the thread with the fork lock can hold it. Returns `None` if this thread already holds the mutex: `work`
+/// has called the program's allocator, which has emitted a record. So `work` should neither allocate nor free.
 pub(crate) fn with_locked<L, T>(lock: &Mutex<L>, work: impl FnOnce(&mut L) -> T) -> Option<T> {
     with_fork_lock(|| match lock.try_lock() {
         Ok(mut locked) => Some(work(&mut locked)),

@@ -63,7 +63,7 @@ pub(crate) struct Batch {
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
     /// For a half of a divided batch, the chunks of that batch, which all its halves share. The flight recorder keeps
-    /// these chunks until the last half is settled, that is, the half with the only reference that is left.
+    /// these chunks until the last half is settled. The last half is the one that holds the only reference to them.
     copied_from: Option<Arc<VecDeque<Box<Chunk>>>>,
 }
 

@@ -34,7 +34,7 @@ const FRAME_BYTES: usize = 16;
 /// collector can only be divided between frames.
 const MAX_METRIC_FRAME_BYTES: usize = 64 << 10;
 
-/// Slots of the flight recorder, per signal, besides those of a full queue: for 32 chunks that are open or being sent.
+/// Slots that the flight recorder has per signal besides a full queue: enough for 32 chunks, open or being sent.
 const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
 /// Time after which callers give up on a worker thread that has not begun to run. See [`WorkerStart`].

@@ -263,7 +263,7 @@ impl ExporterSet {
     /// Rejects further records and lets the workers send the accepted ones until the deadline. If a stop was begun
     /// before, only returns false.
     fn start_stop(&self, deadline: Instant) -> bool {
-        // Under the fork lock: a child's exporters are started before the stop or not at all.
+        // A child also starts its exporters under the fork lock, so it starts them before the stop or not at all.
         let is_first = !process::with_fork_lock(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {
             self.running().iter().for_each(|handle| handle.start_stop(deadline));
@@ -408,7 +408,7 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     let pending: Vec<_> = handles.iter().map(|handle| handle.start_flush()).collect();
     let goals = handles.iter().zip(&pending).filter_map(|(handle, done)| handle.goal(&done.0));
     manual::drive(goals.collect(), deadline, deadline);
-    // A worker that has ended has also ended its flushes, because every record has an outcome.
+    // A flush also ends with its worker: a worker that ends gives all remaining records an outcome.
     let left = || deadline.saturating_duration_since(clock::now());
     pending.iter().all(|flush| flush.ends_within(left()))
 }

@@ -41,7 +41,7 @@ pub(crate) enum NextStep {
 pub(crate) struct Pause {
     pub(crate) time: Duration,
     /// True if a flush must not shorten the pause: the server asked for it, the proxy refused the exporter, the spool
-    /// cannot be read, or a caller is about to append a record.
+    /// cannot be read, or the worker waits for a caller that has reserved room but not appended its record yet.
     pub(crate) by_server: bool,
     /// True if the batch's time is up when the pause ends. One last attempt follows.
     pub(crate) is_last: bool,

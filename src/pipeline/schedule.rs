@@ -92,9 +92,9 @@ impl FairShare {
         (0..COUNT).filter(|index| due[*index]).min_by_key(|index| self.spent[*index])
     }
 
-    /// Returns how long an attempt may take in a stop whose remaining time is `left`. The used and the remaining time
-    /// are divided equally among the signals with records. The result is the unused part of this signal's share, but at
-    /// least an equal part of `left`, because the other signals may be in a back-off and not use their parts.
+    /// Returns how long an attempt of the signal `index` may take if the stop has `left` time. The time that signals
+    /// with records have used, plus `left`, is divided equally among them. The result is the unused part of the share
+    /// of `index`, but at least an equal part of `left`: other signals may be in a back-off and not use their parts.
     pub(crate) fn share(&self, index: usize, has_records: [bool; COUNT], left: Duration) -> Duration {
         let sharers = || (0..COUNT).filter(|other| *other == index || has_records[*other]);
         let count = sharers().count() as u32;

@@ -3,8 +3,8 @@
 //! A child that is forked during the initialization would find the static half initialized, and would wait forever for
 //! the thread that initializes it. So a fork waits until the first use is over. No lock is held during the use: the
 //! foreign code may call the program's logger, which may do anything, even wait for the thread that forks. For the same
-//! reason, a fork waits for a limited time only. If a use lasts longer, the fork assumes that the logger is running and
-//! that the initialization has not begun.
+//! reason, a fork waits for a limited time only. The initialization takes far less time. So if a use lasts longer, the
+//! fork assumes that the logger is running and that the initialization has not begun.
 
 use std::cell::Cell;
 use std::sync::MutexGuard;

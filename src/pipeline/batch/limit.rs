@@ -2,14 +2,14 @@
 //!
 //! OTLP has no way to ask for the limit. A refusal (413) sets the limit to half of the refused size, or to the largest
 //! size accepted before, if that is larger. Sizes that were accepted before must be refused three times in a row before
-//! the limit falls below them. If the limit has not changed for 30 s, the next accepted request of at least half of it
-//! raises it by half, because the collector's limit may have been temporary.
+//! the limit falls below them. A limit that has not changed for 30 s grows by half when the collector accepts a request
+//! of at least half the limit's size, because the collector's limit may have been temporary.
 
 use std::time::{Duration, Instant};
 
 /// Time after which an unchanged limit is raised.
 const RAISED_AFTER: Duration = Duration::from_secs(30);
-/// After this many single frames were refused in a row, frames of the last one's size or larger are assumed too large.
+/// Number of single frames refused in a row after which frames at least as large as the last are assumed too large.
 const HOPELESS_AFTER: u32 = 16;
 /// Time for which frames that are assumed to be too large are dropped without an attempt.
 const HOPELESS_FOR: Duration = Duration::from_secs(1);

@@ -205,8 +205,8 @@ impl Counters {
         lock(&self.outcomes).closed
     }
 
-    /// Closes the counters. Unsettled records count as dropped by the shutdown, or as spooled if `is_recorded`: then
-    /// the flight recorder has all of them except collected data points.
+    /// Closes the counters. Accepted records without an outcome count as dropped by the shutdown. If they are in the
+    /// flight recorder (`is_recorded`), they count as spooled, except collected data points, which are never in it.
     pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
         let mut outcomes = lock(&self.outcomes);
         if outcomes.closed {

@@ -176,10 +176,10 @@ impl Backpressure {
         let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
         let mut report_at = Some(since + LONG_WAIT);
         loop {
-            // Read before `try_reserve`: after a delivery since this line, `shut` below leaves the latch open.
+            // Read before `try_reserve`: if a delivery follows this line, `shut` below leaves the latch open.
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
-            // The caller is already in the list, so a release of room wakes it from now on: a release wakes the first
-            // waiter, and each waiter that leaves wakes the next one.
+            // The caller is already in the list, so it misses no release of room. A release wakes the first waiter, and
+            // each waiter that leaves wakes the next one.
             let is_first = self.is_first(&waiter);
             let reserved = if is_first { try_reserve() } else { None };
             if reserved.is_some() || closed() || self.is_latched() {

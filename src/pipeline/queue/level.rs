@@ -164,7 +164,7 @@ impl Level {
         self.left.0.fetch_add(Pair::new(records, bytes).0, Ordering::SeqCst);
     }
 
-    /// Returns the least room that does not wake the worker: that of a level one record and one byte below `wake_at`.
+    /// Returns the least room that does not wake the worker. With one record or byte less, the level reaches `wake_at`.
     fn min_left(&self, wake_at: WakeAt) -> Pair {
         Pair::new(
             (self.records + 1).saturating_sub(wake_at.records.max(1)),

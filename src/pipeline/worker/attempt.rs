@@ -168,8 +168,8 @@ impl Worker {
     }
 
     /// Returns the deadline of an attempt: the end of its timeout or, if earlier, the time at which the batch is given
-    /// up. In a stop, the signal's fair share of the remaining time replaces the latter, so that an endpoint that does
-    /// not answer leaves the other signals their time.
+    /// up. In a stop, the end of the signal's fair share of the remaining time replaces the give-up time, so that an
+    /// endpoint that does not answer leaves the other signals their time.
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
         let Some(stop) = self.state.stop.get() else {

@@ -66,7 +66,7 @@
 //!    they are loaded.
 //! 6. The count *in flight* is not stored. It is `accepted + recovered` minus all outcomes: a record without an
 //!    outcome is shown as in flight, and a debug assertion fails if there are more outcomes than records.
-//! 7. [`Counters::close`] ends the account. Under the lock of the counters it gives all records in flight an outcome,
+//! 7. [`Counters::close`] is the last step. Under the lock of the counters, it gives all records in flight an outcome,
 //!    and the counters ignore later outcomes. So a worker that outlives its stop cannot count a record a second time.
 //!
 //! The simulation (`pipeline/simulation`) injects random faults and checks after every step that accepted records and
@@ -197,7 +197,7 @@ pub(crate) struct State {
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Time since which a worker without a thread is idle: nothing is due, now or at a known time. `None` after work.
+    /// Time since which a worker without a thread is idle: no work is due or scheduled. `None` after work.
     idle_since: Option<Instant>,
 }
 
@@ -270,7 +270,7 @@ impl Worker {
         worked
     }
 
-    /// Ends the worker: collects the last metrics, moves what is left to the spool, if any, and ends all flushes.
+    /// Makes the last collection if it is due, moves unsettled records to the spool if there is one, ends all flushes.
     fn finish(&mut self) {
         self.collect_last_metrics();
         if !self.is_forked() {
@@ -422,8 +422,8 @@ impl Worker {
 
     fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(clock::now());
-        // During a stop, only sleep: the stop channel may be disconnected, which `select_biased!` would report again
-        // and again, and the end of the stop ends all flushes anyway.
+        // During a stop, only sleep: if the stop channel is disconnected, `select_biased!` would never wait. A flush
+        // needs no wake-up, because the end of the stop ends all flushes.
         if self.stop_by().is_some() {
             thread::sleep(time);
             return Command::TimedOut;

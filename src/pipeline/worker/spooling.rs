@@ -154,8 +154,8 @@ impl Worker {
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
             return Some(batch);
         }
-        // Free the batch before the sync, which may take long: callers may wait for the room. The sync is for a failure
-        // of the machine; the entry survives the end of the process without it.
+        // Free the batch before the sync, which may take long: callers may wait for the room. The sync protects the
+        // entry from a failure of the machine; without a sync, the entry still survives the end of the process.
         self.deliveries[at].note_spooled(batch);
         spool.sync_if_due(clock::now());
         None

@@ -608,7 +608,7 @@ fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     let older = batch_of(&mut worker, 1);
     worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body(), &|_, _| ()).unwrap();
     worker.deliveries[0].note_spooled(older);
-    // As if the disk could not be read when this batch was sent, but worked again before the answer arrived.
+    // Simulates a disk that could not be read when this batch was sent, but works again before the answer arrives.
     let mut sent = batch_of(&mut worker, 2);
     enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 3);
     worker.relieve_queues(0, &sent);

@@ -87,8 +87,8 @@ impl World {
     }
 
     /// Checks that the worker does not run without a reason, nor retry without a pause. A pause lasts at least half of
-    /// the first delay on average. But after the first of several failures, the server may ask for a pause of zero: at
-    /// most once for each attempt that need not be repeated.
+    /// the first delay on average. A zero pause that the server asks for applies only after the first of consecutive
+    /// failures. An attempt that need not be repeated ends such failures, so it raises the limit by one.
     fn check_turns(&self) {
         let attempts: u64 = self.attempts().iter().sum();
         let offered: u64 = self.offered.iter().map(Cell::get).sum();
@@ -138,7 +138,7 @@ impl World {
                     self.fail(format!("{signal} had {:?} of {budget:?}: {counts}", book.time_in_stop));
                 }
             }
-            // Futile attempts: up to 1 per 100 ms, 1 per other attempt, and 4: first, last, 2 with no server reached.
+            // `later` may be 1 per 100 ms, 1 per other attempt, and 4: first, last, 2 before a server is reached.
             if later > budget.as_millis() as u64 / 100 + 4 + tried.saturating_sub(later) {
                 self.fail(format!("{later} of {tried} attempts of {signal} led to nothing in {budget:?}"));
             }

@@ -200,7 +200,7 @@ fn rounds(callers: usize, each: usize) {
     shop.assert_all_settled(callers * each);
 }
 
-/// Invariant: a record is accepted before the worker's last drain, or counted as not enqueued, and waits end.
+/// Invariant: a record is accepted before the worker's last drain, or counted as not enqueued. No caller waits forever.
 fn close(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.start_callers(callers, each);

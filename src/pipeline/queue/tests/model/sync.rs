@@ -148,7 +148,7 @@ atomic! {
     fn compare_exchange_weak(now: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;
 }
 
-/// A lock. Releasing is part of the preceding step, because no other thread can observe the protected data until then.
+/// A lock. Its release belongs to the preceding step: before the release, no other thread can observe the data.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(Object, sync::Mutex<T>);
 
