@@ -17,9 +17,9 @@
 //! # No entry is lost
 //! - An appended entry survives the death of the process, because its bytes are in the page cache. A synced entry
 //!   survives a power loss, too.
-//! - After a failed append, nothing more is appended to the same segment: a partial entry would shift the next one away
-//!   from the offset that its header's checksum includes. A reader treats a partial entry at the end of a segment as an
-//!   unfinished append, not as damage.
+//! - After a failed append, nothing more is appended to the same segment: the next entry would begin behind the partial
+//!   entry, and not at the offset that the checksum of its header includes. A reader treats a partial entry at the end
+//!   of a segment as an unfinished append, not as damage.
 //! - An entry is marked, or removed with its segment, only after the outcome of its records is known (such as
 //!   delivered, expired or damaged). Delivery is therefore at least once: after a crash, at most the entry in hand of
 //!   each signal is sent again.

@@ -91,8 +91,8 @@ impl Jump {
     }
 
     /// Shifts a time that was read before the jump, so that its age does not change. A time after `from_ms` stays
-    /// unchanged: it was read after the jump, or at an earlier time when the clock was right, for example before a
-    /// reboot.
+    /// unchanged: either it was read after the jump, or the clock was right at that time, and a reboot set the clock
+    /// back later.
     pub(super) fn shift(self, time_ms: &mut u64) {
         if *time_ms <= self.from_ms {
             *time_ms += self.by_ms;

@@ -39,9 +39,9 @@
 // 2. A batch that cannot be delivered is appended to the journal before its slots are marked as settled. A slot stores
 //    the place of the entry before the entry is written (`note_entry`). If the process dies after the append and before
 //    the mark, both copies exist, and the next process drops the copy in the slot (`OrphanedQueue::leave_to_entries`).
-// 3. A slot is freed only after its records have an outcome or are in the journal, and an entry is marked only after
-//    its records have an outcome. If the process dies earlier, the next process sends the records: delivery is at least
-//    once, and at most one request per signal is sent twice.
+// 3. A slot is freed only after its records have an outcome or are in the journal, and a journal entry is marked as
+//    done only after its records have an outcome. If the process dies earlier, the next process sends the records:
+//    delivery is at least once, and at most one request per signal is sent twice.
 //
 // Exceptions to this rule are counted or reported: metrics that the worker collects, which are in memory until they are
 // spooled; a chunk that finds no slot (`Recorder::has_all`); a file that was truncated or damaged; and, after a power
@@ -92,7 +92,7 @@ const SEGMENT_BYTES: u64 = 8 << 20;
 /// Number of places for open spans in the flight recorder. A span without a place is not delivered if the process dies
 /// before the span ends.
 const OPEN_SPANS: u32 = 512;
-/// Interval of [`Spool::tick`] while records are pending, or always if the recorder has places for open spans.
+/// Interval of [`Spool::tick`] while records are pending, or if the recorder has places for open spans.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay of the second search for files of dead processes: a process that was killed just before this one started may
 /// not have ended yet during the first search.
@@ -138,7 +138,7 @@ pub(crate) struct Dropped {
 }
 
 impl Note {
-    /// Creates a note about a problem that costs no records, or only records that the ledger counts.
+    /// Creates a note about a problem that loses no records other than those that the ledger counts.
     fn new(message: String) -> Self {
         Self { message, is_unaccounted: false }
     }
@@ -262,8 +262,8 @@ impl Spool {
         self.next_tick = Some(now + TICK_INTERVAL);
         self.follow_clock(now);
         self.recorder.note_alive();
-        // `sync_if_due` would skip a sync within a second of the last one, but a request that was appended in that
-        // second must not wait for the next append.
+        // `sync_if_due` skips a sync within a second of the last sync. A request that was appended in that second would
+        // stay unsynced until a later append or tick.
         if self.search.limits.sync != SpoolSync::Never {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
@@ -448,7 +448,7 @@ impl Spool {
         std::mem::take(&mut self.damaged)
     }
 
-    /// Notes newly found damage, and removes the files of dead processes whose records are all settled.
+    /// Counts and reports newly found damage, and removes the files of dead processes whose records are all settled.
     fn tidy(&mut self) {
         let mut notes = Vec::new();
         let own = take_damage(&mut self.journal, &mut notes);
@@ -463,8 +463,8 @@ impl Spool {
     /// Closes the spool at the end of the exporter, and leaves unsettled records to the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        // True also for settled segments that could not be removed, so that the recorder is kept for them: if the
-        // header of such a segment is damaged, only the recorder names its owner.
+        // This includes settled segments that could not be removed. Their recorder must stay: if the header of such a
+        // segment is damaged, only the recorder names the segment's owner.
         let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;

@@ -130,8 +130,8 @@ impl OrphanedSpool {
                     message: format!("{}: {unreadable}", path.display()),
                     is_unaccounted: true,
                 });
-                // The slots of the recorder still have the records of a partial entry. Without the recorder, the
-                // records are lost.
+                // The recorder's slots keep records until the append of the entry is complete. The records of a
+                // partial entry are therefore lost with the recorder.
                 lost = cut_records;
             }
             Ok(recorder) => {
@@ -307,8 +307,8 @@ fn describe_new(new: u64, all: u64, what: &str) -> String {
     }
 }
 
-/// Notes newly found damage, and removes the files of settled instances. Returns the number of damaged and lost
-/// records, by signal.
+/// Adds notes about newly found damage, and removes the files of settled instances. Returns the number of damaged and
+/// lost records, by signal.
 pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
     let mut damaged = [0; Signal::COUNT];
     for mut orphan in mem::take(orphans) {

@@ -36,7 +36,7 @@ pub(crate) const MARK: u64 = 6;
 pub(crate) const MAX_BODY_LEN: u32 = 64 << 20;
 
 /// The exporter and service whose records a file holds. The next start of the same owner delivers the file, even if the
-/// collector has moved since. Names are cut to 255 bytes.
+/// exporter's endpoint has changed since. Names are cut to 255 bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) service: String,

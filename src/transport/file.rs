@@ -5,7 +5,7 @@
 //! created again.
 //!
 //! # Rotation
-//! The write that would make the file too large, or finds it too old, first renames it: `otlp.jsonl` becomes
+//! If the file would become too large, or is too old, the transport first renames it: `otlp.jsonl` becomes
 //! `otlp.jsonl.20260131T235959.123456789Z`, and the oldest of these files are deleted. Only a process that holds a lock
 //! (`flock`) on the file renames it, and checks first that the file still has its name. A process that opened the file
 //! before the rename appends its line to the renamed file, so no line is lost.

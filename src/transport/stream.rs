@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use super::dial::{connect, is_hang_up, time_left};
 use super::tls::Session;
 
-/// If more time than this is left until the deadline, the socket timeout is half of the time left, so that later calls
-/// can use the same timeout. Otherwise the socket timeout is all of the time left.
+/// If more time than this is left until the deadline, the socket timeout is half of the time left. Later calls keep
+/// this timeout while it ends before the deadline. Otherwise the socket timeout is all of the time left.
 const MIN_DIVIDED_TIME: Duration = Duration::from_millis(20);
 
 /// If the wall clock and the monotonic clock disagree by more than this about the time since a connection was used, the

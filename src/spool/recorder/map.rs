@@ -186,7 +186,7 @@ impl Entry {
     }
 }
 
-/// Registration of a mapping with the SIGBUS handler, which ends when this value is dropped.
+/// Registration of a mapping with the SIGBUS handler. Dropping this value ends the registration.
 #[derive(Debug)]
 pub(super) struct Protected(Option<&'static AtomicUsize>);
 

@@ -259,8 +259,8 @@ impl Recorder {
         self.keeps_records.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the content of the file of a recorder without slots, with `spooled` as the record counts of its
-    /// segments.
+    /// Returns the bytes of a recorder file without slots. The file stores `spooled`, the number of records in segments
+    /// by signal.
     pub(super) fn empty_file(&self, spooled: [u64; Signal::COUNT]) -> Vec<u8> {
         let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..self.header.clone() };
         let mut page = header.to_page(&[]);
@@ -309,8 +309,8 @@ impl SlotOwner for Recorder {
 }
 
 impl Pool {
-    /// Takes `wanted` adjacent slots, or only `needed` if no `wanted` adjacent slots are free. Returns the index of the
-    /// first slot, and the number of slots.
+    /// Takes `wanted` adjacent slots, or `needed` adjacent slots if no run of free slots is long enough. Returns the
+    /// index of the first slot, and the number of slots.
     fn take(&mut self, wanted: usize, needed: usize) -> Option<(usize, usize)> {
         let all = self.in_use.len();
         let mut taken = None;

@@ -81,7 +81,7 @@ struct OrphanedChunk {
 pub(crate) struct Place {
     /// Slot of the chunk; `None` for spans that were open.
     pub(crate) slot: Option<u32>,
-    /// Places that hold copies of these records: of interrupted spans, or of ended spans that are also in the slot.
+    /// Places for open spans that hold these records: interrupted spans, or ended spans that the slot holds, too.
     open_spans: Vec<u32>,
 }
 
@@ -279,8 +279,8 @@ impl OrphanedQueue {
         fs::symlink_metadata(&self.path).map_or(0, |metadata| metadata.blocks() * 512)
     }
 
-    /// Takes the records of the oldest chunk of a signal as a request; after the last chunk of traces, spans that were
-    /// open. Damaged records are counted and left out.
+    /// Takes the records of the oldest chunk of a signal as a request. After the last chunk of traces, takes spans that
+    /// were open. Damaged records are counted and left out.
     pub(crate) fn next(&mut self, signal: Signal) -> Option<OrphanedRequest> {
         while let Some(at) = self.chunks.iter().position(|chunk| chunk.signal == signal) {
             let chunk = self.chunks.remove(at)?;
@@ -441,8 +441,8 @@ fn build(chunk: &OrphanedChunk, data: &[u8], resource: &[u8], proof: Proof) -> (
     ((request_of(scopes), records), lost_records, data.len() - read.max(settled))
 }
 
-/// Returns the end of the frames that can be found in a chunk, and the offset of the damaged frame if exactly one is
-/// damaged. The length of that frame is trusted if all frames after it are intact; otherwise the end is before it.
+/// Returns the end of the frames found in a chunk, and the offset of the damaged frame if only one is damaged. If the
+/// bytes after that frame are not all intact frames, its length is not trusted, and the end is the start of that frame.
 fn examine(signal: Signal, data: &[u8]) -> (usize, Option<usize>) {
     let (mut end, mut damaged) = (0, None);
     for (start, frame) in offsets(data) {

@@ -271,7 +271,7 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
         .env("STANDPIPE_WRONG_ORDER", wrong)
         .stdout(Stdio::null());
     // Until the child executes its program, it shares the locks on files of other tests, so the fork lock is held.
-    // `spawn` uses `posix_spawn`, which runs no fork handlers: they would wait for the same lock.
+    // `spawn` uses `posix_spawn`, which runs no fork handlers. A fork handler would wait forever for the held lock.
     let mut child = with_fork_lock(|| command.spawn()).unwrap();
     let by = Instant::now() + Duration::from_secs(60);
     let handed_over = loop {

@@ -45,7 +45,7 @@ impl CallFailure {
     /// timeout, because the interruption, not the server, probably caused them.
     pub(super) fn broken_off(self) -> Self {
         match self {
-            // An interrupted handshake may look as if the server required a client certificate.
+            // An interruption causes no TLS fault except one that looks as if the server required a client certificate.
             Self::Network(NetworkError::Tls(ref fault))
                 if fault.kind != TlsFaultKind::ClientCertificateWanted =>
             {

@@ -91,7 +91,7 @@ pub(super) struct HttpStream {
 }
 
 // ureq requires `Debug`, but formats connectors and connections only in its trace log. Derived implementations would
-// bring those of all their parts into the program.
+// add the `Debug` code of all fields to the program.
 impl fmt::Debug for HttpConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("HttpConnector")

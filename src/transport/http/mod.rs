@@ -123,7 +123,7 @@ impl HttpSpec {
         Http { secrets: spec.secrets.clone(), spec, agent, compressor, json, interrupter, status: None }
     }
 
-    /// Calls the signing function. Returns its headers and, if no `host` is configured, the `host` that it was given.
+    /// Calls the signing function. Returns the signature's headers and, if no `host` is configured, the signed `host`.
     fn sign(&self, sign: &Signer, url: &Url, body: &[&[u8]]) -> Result<Vec<Header>, String> {
         let url = match &self.origin {
             Some(origin) => format!("{origin}{}", split_target(&url.called).1),

@@ -188,7 +188,7 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
 
 /// The message for [`Oddity::TooLong`].
 pub(crate) const TOO_LONG: &str = "the response is longer than response-bytes";
-/// Bytes of a response that are kept, compressed or decompressed; the rest is skipped.
+/// Maximum bytes of a response that are kept, both before and after decompression. The rest is skipped.
 pub(super) const KEPT_BYTES: usize = 64 << 10;
 pub(super) const CUT_SHORT: &str = "the answer was cut short";
 pub(super) const UNREADABLE: &str = "the answer cannot be read";

@@ -152,7 +152,7 @@ fn a_span_that_grows_too_large_is_found_as_it_was_before() {
 #[test]
 fn a_span_that_outgrows_what_can_be_sent_is_found_as_it_was_before() {
     let mut outgrown = 0;
-    // Each limit stops the record at another byte of the event that is added below, or has room for all of it.
+    // Low limits stop the record at some byte of the event that is added below. High limits allow the whole event.
     for most in 300..600 {
         let folder = Folder::new("outgrown");
         let (_recorder, mut span) = one_open_span(&folder, 0);
