@@ -318,7 +318,7 @@ fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
         [0x15, 0x03, ..] => "the peer speaks TLS: write https:// in the endpoint",
         [b'H', b'T', b'T', b'P', b'/', ..] => "the peer speaks HTTP/1: is this the HTTP port, 4318?",
         // The fourth byte of a frame is its type. If it is above the last known type, the bytes are text, or an unknown
-        // protocol. Five bytes are needed, so that an incomplete `HTTP/` does not count as unknown.
+        // protocol. The pattern takes five bytes, so that an incomplete `HTTP/` does not match.
         [_, _, _, of, _, ..] if *of > kind::CONTINUATION => {
             "the peer speaks neither HTTP/2 nor HTTP/1: check the port"
         }

@@ -33,9 +33,9 @@ const MAX_BUDGET: Duration = Duration::from_secs(3600);
 /// Checks for each endpoint of an exporter whether it would accept telemetry.
 ///
 /// All endpoints are probed at the same time, each within the budget. Behind a proxy they are probed one after the
-/// other, and the first failure to reach the collector is the result for all further endpoints, so that a wrong proxy
-/// password is sent only once. Console and file exporters have no endpoints. The function blocks until the last
-/// endpoint has answered or the budget is used up. It never fails: problems are in the report.
+/// other. After the first failure to reach the collector, the further endpoints are not probed and get the same result,
+/// so that a wrong proxy password is sent only once. Console and file exporters have no endpoints. The function blocks
+/// until the last endpoint has answered or the budget is used up. It never fails: problems are in the report.
 ///
 /// ```
 /// use std::time::Duration;
@@ -263,7 +263,7 @@ impl Spec {
 /// The stages of an endpoint.
 struct Probed {
     stages: Vec<Stage>,
-    /// Whether to probe the next endpoint as well, behind a proxy. False only if an OTLP/HTTP request got no response.
+    /// True if the next endpoint behind a proxy is probed as well. False only if an OTLP/HTTP request got no response.
     is_answered: bool,
 }
 

@@ -33,7 +33,7 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter<T>(&self, request: &ProbeRequest<T>, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // This `Closed` is never reported: only a success has no failure, and a success has reached every stage.
+        // After a success, `Closed` is only a placeholder: every stage has passed, so no stage reports it.
         let failure = request.result.as_ref().err().unwrap_or(&ProbeFailure::Closed);
         let Some(at) = timeline.resolved else {
             let who = match &self.proxy {

@@ -28,8 +28,8 @@ use crate::record::wire::encode_field;
 /// | 401 | 16 `UNAUTHENTICATED` |
 /// | others | 2 `UNKNOWN` |
 ///
-/// The records of a request that is answered with a 2xx status count as accepted, even if the answer is not delivered
-/// completely, except those that [`Answer::partial`] rejects. No other answer changes the counts of records.
+/// A 2xx status accepts the records of the request, except those that [`Answer::partial`] rejects. Accepted records are
+/// counted even if the answer is not delivered completely. No other answer changes the counts of records.
 ///
 /// ```
 /// use std::time::Duration;
@@ -177,8 +177,8 @@ impl Answer {
 
     /// Never reads the request: the connection stays open until the receiver stops.
     ///
-    /// The answer applies to the next request whose first byte (over gRPC, whose header block) arrives. An unread
-    /// request is not counted, and nothing else on the connection is read or answered.
+    /// The receiver takes this answer for the request whose first byte (over gRPC, whose header block) arrives next. An
+    /// unread request is not counted, and nothing else on the connection is read or answered.
     pub fn never_read() -> Self {
         Self::without_status(DeliveryMode::NeverRead)
     }

@@ -64,7 +64,7 @@ impl Share {
     }
 
     /// Makes room for `more` bytes in `body`, whose capacity this share has reserved. If the capacity must grow, it
-    /// doubles, but to at most `most`. If the content needs more than that, the capacity grows to the needed size.
+    /// doubles, up to `most`. If the result is still too small, the capacity becomes exactly the needed size.
     ///
     /// # Errors
     /// Returns the errors of [`grow`](Self::grow). The body is then unchanged.

@@ -108,8 +108,8 @@ impl Builder {
     /// Sets the maximum length of a decompressed body. The default is 64 MiB. A request with a longer body is answered
     /// with 413.
     ///
-    /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. All unanswered calls of one connection together may be twice as
-    /// long as this limit; a further call is answered with `UNAVAILABLE`.
+    /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. The bodies of all unanswered calls of one connection may together
+    /// take twice this limit. A call that exceeds this is answered with `UNAVAILABLE`.
     ///
     /// A shorter body is also refused if its messages, once decoded, would take more than sixteen times the limit in
     /// memory: for example, a body of very many empty spans.

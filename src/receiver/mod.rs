@@ -40,8 +40,8 @@
 //!                 └── answer ◄──────┴─► store               counts and kept records
 //! ```
 
-// Lock order: `listener::Threads::clients`, then a connection's lock (`grpc::SharedConnection`, `grpc::Handler`), then
-// `state::Shared`. No callback of the user runs while one of these locks is held.
+// Lock order: the clients in `listener::Threads`, then a connection's lock (`grpc::SharedConnection`, `grpc::Handler`),
+// then `state::Shared`. No callback of the user runs while one of these locks is held.
 
 mod answer;
 mod answer_body;
@@ -158,8 +158,7 @@ impl Receiver {
         self.shared.read(|state| state.store.metrics())
     }
 
-    /// Returns the newest kept metric with this name. Of a metric that was sent in parts because of its many data
-    /// points, returns the last part.
+    /// Returns the newest kept metric with this name. If a large metric was sent in parts, returns the last part.
     pub fn metric(&self, name: &str) -> Option<ReceivedMetric> {
         self.metrics().into_iter().rfind(|metric| metric.name() == name)
     }
@@ -353,7 +352,7 @@ impl Receiver {
     /// Closes the listeners and all connections, as dropping the receiver does, but keeps the received telemetry.
     ///
     /// Immediately afterwards, a new receiver can listen on the same [`address`](Receiver::address) and
-    /// [`grpc_address`](Receiver::grpc_address). The call waits at most 0.1 s for a thread in [`Builder::on_batch`] or
+    /// [`grpc_address`](Receiver::grpc_address). The call waits at most 0.1 s for callbacks of [`Builder::on_batch`] or
     /// [`Builder::on_refusal`], and at most two seconds for a client that does not read its answer.
     pub fn stop_listening(&self) {
         listener::stop(&self.listeners, &self.shared);

@@ -11,7 +11,7 @@ use crate::record::Signal;
 /// Time that a client is asked to wait when memory is short.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Names by which containers reach their host. Names below `internal` cannot be registered.
+/// Names by which containers reach their host. Names below `internal` cannot be registered, so no web page has one.
 const HOST_OF_CONTAINERS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
 /// Maximum characters of a host name that a message quotes.
 const MAX_SHOWN_CHARS: usize = 100;

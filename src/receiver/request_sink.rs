@@ -54,7 +54,7 @@ pub(super) fn take_in(
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
-    // Entered before the client has the answer: from then on, others may replace this connection, unlike in `Held`.
+    // Entered before the client has its answer: in `Held`, no new connection could replace this one.
     active.enter(Stage::Answering);
     Some((answer, active))
 }

@@ -173,8 +173,8 @@ impl State {
     fn idlest(&self) -> Option<(u64, Instant)> {
         let is_idle = |open: &Open| !open.has(Stage::Held) && !open.has(Stage::InCallback);
         let idle = self.open.iter().filter(|(_, open)| is_idle(open));
-        // Not ordered by `replaceable_from`, which counts from the time at which the thread records the end of its
-        // answer: the client may have read the answer long before.
+        // Ordered by `last_valid_request`, which is set before the client has its answer. `replaceable_from` depends on
+        // when the thread records the end of the answer, possibly long after the client has read it.
         let (number, open) = idle.min_by_key(|(_, open)| (open.last_valid_request, open.since))?;
         Some((*number, open.replaceable_from()))
     }
@@ -281,7 +281,7 @@ impl Shared {
 
     /// Ends all waits, then all connections, and waits for their threads: only briefly for those in callbacks.
     pub(super) fn stop(&self) {
-        // This ends all threads that are not in a callback and whose clients read.
+        // After this change, a thread ends unless it is in a callback or its client does not read its answer.
         self.change(|state| {
             state.stopped = true;
             // Only the reading side is shut down: threads see the end of input, and can still write their answers.
@@ -308,7 +308,7 @@ pub(super) struct ActiveRequest<'a> {
 }
 
 impl ActiveRequest<'_> {
-    /// Moves the request to a stage, or with `None` to its end.
+    /// Moves the request to a stage. `None` ends the request.
     pub(super) fn enter(&mut self, stage: impl Into<Option<Stage>>) {
         let stage = stage.into();
         let from = std::mem::replace(&mut self.stage, stage);

@@ -17,7 +17,7 @@ const ENDS: [End; MAX_CODE_BITS + 1] = ends();
 /// End of the codes of one length. The codes of one length are a range, which begins where the shorter codes end.
 #[derive(Clone, Copy)]
 struct End {
-    /// First code that is longer than this length, extended to [`MAX_CODE_BITS`] bits with zeros.
+    /// First code after the codes of this length, extended to [`MAX_CODE_BITS`] bits with zeros.
     code: u32,
     /// Number of symbols with codes up to this length.
     symbols: u16,

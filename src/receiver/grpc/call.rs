@@ -142,8 +142,8 @@ impl Plan {
     }
 }
 
-/// Returns the length of the body, including the prefix, that the prefix at the beginning of `body` announces. While
-/// the prefix is incomplete, returns the maximum length.
+/// Returns the length of the whole body: the prefix plus the message length that the prefix announces. While the prefix
+/// at the beginning of `body` is incomplete, returns the maximum length.
 pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
     let announced = body.first_chunk::<PREFIX>().map(|[_, length @ ..]| u32::from_be_bytes(*length) as usize);
     announced.unwrap_or(limit).saturating_add(PREFIX)

@@ -154,7 +154,7 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses a call. `head` is the head of a call that has not been stored in its stream.
+    /// Refuses a call. `head` is set only if the stream does not hold the head of the call.
     fn refuse(&mut self, id: u32, head: Option<(Head, Share)>, refusal: Refusal) {
         let taken = self.take_incoming(id).map(|Incoming { head, mut share, .. }| {
             share.shrink_to(head.weight());

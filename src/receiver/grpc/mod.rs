@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         if connection.shared.read(|state| state.stopped) {
             return Err(self.stop_reading());
         }
-        // While all open calls wait for their answers, the deadline is that of a new call, which may begin at any time.
+        // While all open calls wait for their answers, the session has no deadline, so the reader waits a full timeout.
         self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
         let (events, result) = match self.read_bytes() {
             Ok(length @ 1..) => {

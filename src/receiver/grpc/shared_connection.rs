@@ -65,8 +65,8 @@ impl<'a> SharedConnection<'a> {
         (events, result)
     }
 
-    /// Returns the deadline of the session, if it has one, and `None` after the end of the connection: an expired
-    /// deadline would keep the reader from seeing the end of its input.
+    /// Returns the deadline of the session, if it has one, and `None` after the end of the connection: `Wire` stops
+    /// reading soon after a deadline, so the reader would never see the end of its input.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let state = self.state.lock();
         if state.is_over { None } else { state.session.deadline() }

@@ -76,7 +76,7 @@ impl<'a> Connection<'a> {
             Err(ReadError::Refused(refusal)) => return self.refuse_page(&refusal, None, on_request),
         };
         let (limit, mut share) = (self.shared.settings.max_body_bytes, self.shared.budget.share());
-        // A page of another site cannot send this content type: its browser asks first, and the preflight is refused.
+        // A page of another site cannot send this content type: the browser sends a preflight first, which is refused.
         let is_file = head.single("content-type").is_ok_and(|kind| kind == Some("application/x-ndjson"));
         let framing = head.check_host().and_then(|()| match Framing::of(&head)? {
             framing if is_file || matches!(framing, Framing::Length(0)) => Ok(framing),

@@ -129,7 +129,7 @@ impl Head {
     }
 
     /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). The check runs after the head is
-    /// read, because a refusal is written in the client's format, which another header declares.
+    /// read, because a refusal is written in the format that `content-type` names.
     fn check_host(&self) -> Result<(), Refusal> {
         let has_host = self.single("host")?.is_some();
         Refusal::unless(has_host || !self.is_http11, 400, "missing Host header")

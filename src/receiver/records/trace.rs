@@ -351,7 +351,7 @@ fn trunk(goes_on: bool) -> &'static str {
     if goes_on { "│  " } else { "   " }
 }
 
-/// Returns the lines below a span: its error, events and log records by time, links, and a parent that is not above it.
+/// Returns the lines below a span: error, events and log records by time, links, and a missing or misplaced parent.
 fn remarks(span: TraceSpan<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(Status::Error(message)) = span.status() {
