@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::ticks::{self, RATES, Rates, TICK_BITS};
 
-/// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because somebody may have set it.
+/// Age in nanoseconds at which [`Clock::advance`] makes a new clock, because the wall clock may have been set since.
 pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
 
 /// The wall-clock time at one moment, and the value of a counter at that moment. The spans of a trace use the same

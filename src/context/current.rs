@@ -79,8 +79,8 @@ pub(crate) struct Frame {
 /// which updates [`OFFERING`]. Its fast path, for a child sampled like its parent, does not touch [`OFFERING`].
 const CHANGES_OFFERING: u64 = 2;
 
-/// Entry of the stack that means "no span", even if there are spans below. One fast path of a new span requires a
-/// parent with a clock, the other an unsampled parent. This entry is neither, so only the slow paths check for it.
+/// Entry of the stack that means "no span", even if there are spans below. The entry is sampled and has no clock. The
+/// fast paths of new spans require a clock or an unsampled parent, so only the slow paths check for this entry.
 const NO_SPAN: SpanContext = SpanContext {
     trace_id: TraceId([0; 16]),
     span_id: SpanId([0; 8]),
@@ -122,7 +122,7 @@ pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
     })
 }
 
-/// Returns this thread's current span, if any, and the current time, by the clock of the span if the span has one.
+/// Returns this thread's current span and the time. The time is that of the span's clock or else of the wall clock.
 #[inline]
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     let current = read_stack(|stack| {
@@ -370,7 +370,7 @@ impl Stack {
         self.frames.truncate(self.depth);
         if let Some(left) = self.frames.iter().rposition(|frame| frame.is(id)) {
             self.frames.remove(left);
-            // Needed only for the lowest of these: it lies on another frame now, so leaving it may change `offering`.
+            // Only the lowest of these needs the bit: another frame is below it now, so leaving may change `offering`.
             self.frames[left..].iter_mut().for_each(|frame| frame.id |= CHANGES_OFFERING);
         }
         self.depth = self.frames.len();

@@ -80,8 +80,8 @@ pub struct SpanContext {
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
     pub(crate) b3: Option<B3Mark>,
-    /// The `tracestate`. A context with a B3 mark always has a state, even if it is empty. This keeps it off the fast
-    /// paths, which do not copy the mark: they serve only parents without a state.
+    /// The `tracestate`. A context with a B3 mark always has a state, which may be empty. The fast paths, which do not
+    /// copy the mark, serve only parents without a state, so they never get such a context.
     pub(crate) state: Option<Arc<str>>,
 }
 

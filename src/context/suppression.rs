@@ -128,7 +128,7 @@ impl Drop for Before {
 
 /// Suppresses the OpenTelemetry SDK until the guard is dropped: the SDK may export records of this thread from another
 /// thread, on which nothing is suppressed. Does nothing while the thread ends, or while code of the program borrows the
-/// SDK's context: the SDK's function panics then, which cannot be foreseen, only caught.
+/// SDK's context: the SDK's function then panics. This panic cannot be predicted, so this function catches it.
 #[cfg(feature = "opentelemetry")]
 fn suppress_sdk() -> impl Sized {
     std::panic::catch_unwind(opentelemetry::Context::enter_telemetry_suppressed_scope).ok()

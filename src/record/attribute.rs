@@ -6,8 +6,8 @@ use super::schema::tag::{AnyValue as tag, ArrayValue as array_value, KeyValue as
 use super::wire::{decode_varint, encoded_len_varint};
 
 /// Maximum nesting depth of a value; a deeper value is not written. Decoders refuse a request with more than 100
-/// nested levels of messages. The messages around the value of an event's attribute take six levels, each map takes
-/// three, and a list of strings in the innermost map takes two: 6 + 30 × 3 + 2 = 98.
+/// nested levels of messages. The `AnyValue` of an event's attribute is at level 6 below the request. Each map adds
+/// three levels, and a list of strings in the innermost map adds two: 6 + 30 × 3 + 2 = 98.
 pub(crate) const MAX_DEPTH: usize = 30;
 
 /// An attribute that is about to be written: its size is known, and its value is cut to the limit while writing.
@@ -96,7 +96,7 @@ pub(super) trait ShortValue: Copy {
 impl ShortValue for &str {
     #[inline(always)]
     fn field_len_within(self, room: usize) -> Option<usize> {
-        // Compared before the addition, so that the compiler knows that the sum does not overflow.
+        // The comparison precedes the addition, so that the compiler knows that the sum does not overflow.
         if self.len() <= room.checked_sub(4)? { Some(4 + self.len()) } else { None }
     }
 
@@ -206,8 +206,8 @@ pub(super) fn write_short(
     }
 }
 
-/// Like [`write_short`], for a key that was encoded before. `head` begins with the start of the field, up to the end of
-/// the key, which has `key_len` bytes. This function sets the length of the field.
+/// Like [`write_short`], for a key that was encoded before. The first 4 + `key_len` bytes of `head` are the field up to
+/// the end of its key. This function sets the length of the field.
 #[cfg(feature = "tracing")]
 #[inline(always)]
 pub(super) fn write_short_behind(

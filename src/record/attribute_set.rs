@@ -17,10 +17,10 @@ use super::buffer::{Writer, frames};
 use super::schema::tag::AnyValue as tag;
 use super::wire::decode_varint;
 
-/// Maximum size of a set, equal to that of a request. A larger set could not be sent, so an attribute with which the
-/// set would be larger is left out.
+/// Maximum size of a set, equal to that of a request. A larger set could not be sent, so [`AttributeSet::of`] leaves
+/// out an attribute that does not fit.
 const MAX_SET_BYTES: usize = 64 << 20;
-/// Placeholder in the stored bytes for the tag under which a set is written.
+/// Tag of the stored fields, which [`AttributeSet::write`] replaces by the tag of its caller.
 const ANY_TAG: u8 = 0;
 
 /// Attributes sorted by key, each key once, in wire format.

@@ -54,8 +54,8 @@ const CUT: u8 = 4;
 /// The searchable fields of a message, and the number of attributes among them.
 ///
 /// The fast path does not count attributes: each sets a new bit in `seen`, so the number of bits is the count. An
-/// attribute whose bit is already set takes the slow path, which counts it in `more`. The fast path stays open while
-/// the limit holds even if all bits are set (`KeyBit::COUNT + more <= max`). Once it is closed, `counted` replaces
+/// attribute whose bit is already set takes the slow path, which counts it in `more`. The fast path stays open while it
+/// cannot exceed the limit by setting all bits (`KeyBit::COUNT + more <= max`). Once it is closed, `counted` replaces
 /// `seen` as the filter, and all bits of `seen` are set, so that every attribute takes the slow path and is counted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {

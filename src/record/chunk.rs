@@ -155,8 +155,8 @@ impl Chunk {
         }
     }
 
-    /// Notes in the flight recorder where the spool is about to write an entry with these records. The note covers all
-    /// records of the chunk up to the end of these, so the earlier ones must be settled or in the spool.
+    /// Notes in the flight recorder where the spool is about to write an entry with these records. The note also
+    /// covers all earlier records of the chunk, so the earlier records must already be settled or in the spool.
     pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
         match &self.bytes {
             Storage::Heap(_) => self.settler.iter().for_each(|settler| settler.note_entry(segment, offset)),

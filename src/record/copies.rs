@@ -1,7 +1,7 @@
 //! Copies of an open span in memory that survives the process: one in the file of each flight recorder (see
 //! `spool/recorder`). The scope of the span precedes each copy.
 //!
-//! A mere append of at most [`STROKE`] bytes is repeated in the copies. Any other change writes the whole
+//! A change that only appends at most [`STROKE`] bytes is repeated in the copies. Any other change writes the whole
 //! record to a second copy and then switches to it, so that a process that dies in between leaves a complete copy.
 
 use std::sync::Arc;

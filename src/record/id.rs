@@ -148,7 +148,7 @@ pub(crate) fn from_hex<const LEN: usize>(text: &str) -> Result<[u8; LEN], Invali
     Ok(bytes)
 }
 
-/// Fork generation of a generator that was never seeded. No process has so many ancestors.
+/// Value of [`SEEDED`] before the first seed. No process has this fork generation, so [`random`] seeds the generator.
 const UNSEEDED: u32 = u32::MAX;
 
 thread_local! {

@@ -6,8 +6,8 @@
 //!
 //! - **Bit not set**: the key is certainly new, and is written without a search.
 //! - **Bit set**: the key may be there, or another key has the same bit (a false positive). The record's fields are
-//!   then searched, so a false positive costs time but never leads to a wrong answer. False positives occur in one
-//!   record in thirteen with five attributes, and in three of four records with twenty.
+//!   then searched, so a false positive costs time but never leads to a wrong answer. Of the records with
+//!   five attributes, one in thirteen has a false positive; of the records with twenty, four in five have one.
 //! - **Cost**: 16 bytes, and about ten instructions per key. The compiler hashes literal keys.
 //! - **Benefit**: five attributes are set without ten comparisons of keys, and a record needs no map of its keys.
 

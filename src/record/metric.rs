@@ -196,8 +196,8 @@ pub(crate) struct FrameLimits {
 }
 
 impl FrameLimits {
-    /// Returns these limits, with `bytes` reduced by the size of the scope, which precedes each part, and of the
-    /// resource if the scope has its own.
+    /// Returns these limits with fewer `bytes`. Each part is sent with its scope, and with the resource of the scope if
+    /// the scope has one, so this function subtracts their sizes.
     pub(crate) fn less_scope(self, scope: &Scope) -> Self {
         let needed = scope.field().len() + scope.resource().map_or(0, <[u8]>::len);
         Self { bytes: self.bytes.saturating_sub(needed), ..self }
@@ -236,7 +236,7 @@ impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
         Self { head, record, limits, give }
     }
 
-    /// Adds a point. Its exemplars are left out if it would be too large with them.
+    /// Adds a point. If the point is too large with its exemplars, they are left out.
     pub(crate) fn add(
         &mut self,
         attributes: &AttributeSet,

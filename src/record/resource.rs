@@ -242,7 +242,7 @@ impl<'a> ScopeBuilder<'a> {
             .push(Attribute::unchecked(key, value, None).to_field(tag::InstrumentationScope::attributes));
     }
 
-    /// Encodes the scope. Its records are sent with `resource`, or with the exporter's resource if it is `None`.
+    /// Encodes the scope. Its records are sent with `resource`; `None` means the exporter's resource.
     pub(crate) fn into_scope(self, signal: Signal, resource: Option<Arc<[u8]>>) -> Scope {
         let mut message = Vec::new();
         let texts = [

@@ -51,8 +51,8 @@ pub(crate) struct SlotHeader {
     /// when the chunk is complete.
     pub(crate) sealed: AtomicU32,
     pub(crate) checksum: AtomicU32,
-    /// Number of leading bytes that count as settled if the entry of the spool at `segment` and `offset` was written
-    /// completely, because the entry contains their unsettled records.
+    /// Number of leading bytes that count as settled if the spool's entry at `segment` and `offset` is complete: the
+    /// entry then has all records in these bytes that were not settled before.
     pub(crate) spooled: AtomicU32,
     pub(crate) segment: AtomicU32,
     pub(crate) offset: AtomicU32,
@@ -94,7 +94,7 @@ pub(crate) const MAPPED: u32 = 1;
 pub(crate) const LOST: u32 = 2;
 
 /// Tags of the fields in front of a run of records: one contains its scope, and the other its resource if this is not
-/// the exporter's. No field of OTLP that may stand beside records has one of these tags.
+/// the exporter's. The messages of OTLP that contain records, such as `ScopeSpans`, have no such tag.
 pub(crate) const SCOPE_TAG: u8 = 0x7a;
 pub(crate) const RESOURCE_TAG: u8 = 0x72;
 

@@ -94,7 +94,7 @@ pub(crate) struct OtherSpan<'a> {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
     pub(crate) is_remote: bool,
-    /// The trace flags of a linked span. With a parent: the new flags of its child, not the parent's own.
+    /// For a link: the trace flags of its target. For a parent: the new trace flags of the span that gets the parent.
     pub(crate) trace_flags: u8,
     pub(crate) trace_state: &'a str,
 }

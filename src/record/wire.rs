@@ -89,7 +89,7 @@ impl Raw<'_> {
     }
 }
 
-/// Iterates over the fields of a message, with their numbers. Ends after the first malformed field, which is an error.
+/// Iterates over the fields of a message, with their numbers. Returns an error for the first malformed field, and ends.
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     is_prefix: bool,

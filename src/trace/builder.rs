@@ -141,8 +141,8 @@ pub(super) struct Started {
     clock: Option<Clock>,
 }
 
-/// A span that a fast path has started and entered: its record, unless it is unsampled, its ids, and its entry on the
-/// stack. Returned instead of a [`Span`], which is twice as large and would be copied several times.
+/// A span that a fast path has started and entered: its record (`None` if the span is unsampled), its ids, and its
+/// entry on the stack. Returned instead of a [`Span`], which is twice as large and would be copied several times.
 pub(super) type SimplyStarted = (Option<Box<OpenSpan>>, SpanRef, Entered);
 
 impl<'a> SpanBuilder<'a> {
@@ -305,7 +305,7 @@ impl<'a> SpanSpec<'a> {
         })
     }
 
-    /// Starts a span without a parent, or with an explicit one such as a request's (a fast path). Returns `None` if the
+    /// A fast path: starts a span without a parent, or with an explicit parent. Returns `None` if the
     /// span needs the general path, for example because the sampler reads more than the trace id and the parent's flag.
     #[inline(always)]
     pub(super) fn start_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {

@@ -105,14 +105,14 @@ struct SamplingPolicy {
     sampler: Arc<Decider>,
     /// The sampler, if it is simple and ids are random numbers.
     simple: Option<Simple>,
-    /// Like `simple`, but only if an exporter exports spans, and a start is not counted and copies no baggage to
+    /// Like `simple`, but also `None` if no exporter exports spans, if starts are counted, or if baggage is copied to
     /// attributes.
     simple_start: Option<Simple>,
     id_generator: Option<Arc<dyn IdGenerator>>,
     /// True if no exporter is configured, for any signal.
     is_idle: bool,
     /// True if the children of a sampled span can take the fast path: the sampler samples all of them, an exporter
-    /// exports spans, ids are random numbers, and a start is not counted and copies no baggage to attributes.
+    /// exports spans, ids are random numbers, starts are not counted, and baggage is not copied to attributes.
     keeps_below_sampled: bool,
     /// True if the children of an unsampled span can take a fast path: none of them is recorded, an exporter is
     /// configured, ids are random numbers, and a start is not counted.

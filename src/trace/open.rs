@@ -37,7 +37,7 @@ pub(crate) struct OpenSpan {
 /// treated as one of another process, and is never sent.
 const NEVER_SENT: u32 = u32::MAX;
 
-/// Size above which the storage of a record that will not be sent is freed.
+/// Maximum size of the storage of a record that will not be sent. Larger storage is freed.
 const LARGE_RECORD: usize = 2 << 10;
 
 thread_local! {

@@ -57,8 +57,8 @@ pub(super) struct Candidate<'a> {
 /// Returns whether an attribute given at the span's start has this key and a text that meets the condition.
 pub(super) type StartAttributes<'a> = dyn Fn(&str, &dyn Fn(&str) -> bool) -> bool + 'a;
 
-/// The decision of a part of a composite sampler: its threshold, or `None` to drop the span; and whether the threshold
-/// may be sent, because it is the real probability of the decision.
+/// The decision of a part of a composite sampler: a threshold, or `None` to drop the span, and whether the threshold
+/// may be sent. The threshold may be sent only if it states the real probability of the decision.
 type Intent = (Option<u64>, bool);
 
 impl Decider {

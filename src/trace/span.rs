@@ -17,8 +17,8 @@ use crate::record::{Exception, IntoValue, OtherSpan, SpanKind, SpanRecord, Statu
 /// If a panic of its thread drops the span, it gets an `exception` event and, unless a status was set, the status
 /// `Error`.
 ///
-/// From [`Tracer::span`](crate::Tracer::span). A span cannot move to another thread, but its [`context`](Self::context)
-/// can, and there makes the span the parent of other spans:
+/// From [`Tracer::span`](crate::Tracer::span). A span cannot move to another thread. A clone of its
+/// [`context`](Self::context) can, and makes the span the parent of spans that start there:
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();

@@ -98,7 +98,7 @@ impl AttributeWriter {
 
 #[cfg(feature = "tracing")]
 impl SpanRecord {
-    /// Sets an attribute while no event or link can be open yet and copies are paused.
+    /// Sets an attribute. No event or link may be open yet, and copies must be paused.
     #[inline(always)]
     pub(crate) fn set_at_start(&mut self, key: &EncodedKey, value: Value<'_>) {
         let writer = &mut self.attributes;

@@ -142,8 +142,8 @@ fn any_limits() -> impl Strategy<Value = LogLimits> {
         .prop_map(|(attributes, value_length)| LogLimits { attributes, value_length })
 }
 
-/// Returns the length of the shortest encoding in which the times, the flags of a record with a trace id, the severity
-/// text, and an event name that was set are written even if they are 0 or empty.
+/// Returns the length of the shortest encoding that has these fields even if they are 0 or empty: the times, the
+/// severity text, the flags if there is a trace id, and the event name if it was set.
 fn shortest_len(story: &Story, log: &ProtoLog) -> usize {
     let mut log = log.clone();
     log.time_unix_nano = log.time_unix_nano.max(1);
