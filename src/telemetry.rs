@@ -178,14 +178,14 @@ impl Telemetry {
         Ok(Self { main: main?, application: application?, drop_budget, pumps })
     }
 
-    /// Returns the tracer of a part of the program: a name, by convention that of the crate, or a
-    /// [`Scope`](ScopeBuilder) with version, schema URL and attributes.
+    /// Returns the tracer of a part of the program. `scope` is the name of that part, by convention that of the crate,
+    /// or a [`Scope`](ScopeBuilder) with version, schema URL and attributes.
     pub fn tracer<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Tracer {
         self.main.tracer(scope)
     }
 
-    /// Returns the logger of a part of the program: a name, or a [`Scope`](ScopeBuilder). Keep the logger: this call
-    /// takes longer than emitting a record.
+    /// Returns the logger of a part of the program. `scope` is the name of that part, or a [`Scope`](ScopeBuilder).
+    /// Keep the logger: this call takes longer than emitting a record.
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -195,7 +195,7 @@ impl Telemetry {
         self.main.logger(scope)
     }
 
-    /// Returns the meter of a part of the program: a name, or a [`Scope`](ScopeBuilder).
+    /// Returns the meter of a part of the program. `scope` is the name of that part, or a [`Scope`](ScopeBuilder).
     pub fn meter<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Meter {
         self.main.meter(scope)
     }

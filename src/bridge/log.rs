@@ -189,7 +189,7 @@ impl LogBridge {
     }
 
     fn describe(&self, record: &Record<'_>) -> CallSite {
-        // The location is encoded even if it is not sent now: `location` may be turned on after the first record.
+        // Encoded even if it is not sent now: the program may log through the bridge before it calls `location`.
         let attributes: Vec<_> = location(record).collect();
         CallSite {
             target: record.target().into(),

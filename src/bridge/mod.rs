@@ -4,7 +4,7 @@
 //! main provider they use, or a [`Provider`](crate::Provider).
 //!
 //! Records that the exporters' own threads log or trace about the export are ignored. Measurements of the program on
-//! such a thread, for example in its [hook](crate::Config::on_problem), are aggregated, but do not cause an export.
+//! such a thread, for example in its [hook](crate::Config::on_problem), are aggregated, because they cause no export.
 
 #[cfg(feature = "log")]
 pub mod log;

@@ -363,8 +363,8 @@ int32_t standpipe_context_enter(const char *traceparent, const char *tracestate,
  * scope of zeros is ignored. */
 int32_t standpipe_scope_leave(standpipe_scope *scope);
 
-/* Return the identity of the span, or of the thread's current span if `span` is NULL: ids and flags, or headers.
- * Without a span, ids are zeros and texts are empty. */
+/* These functions return the ids and flags, or a header, of the span, or of the thread's current span if `span` is
+ * NULL. Without a span, ids are zeros and texts are empty. */
 int32_t standpipe_span_ids(standpipe_span *span, uint8_t trace_id[16], uint8_t span_id[8], uint8_t *flags);
 int32_t standpipe_span_traceparent(standpipe_span *span, char out[56]);
 /* Returns the length of the header, which has at most 512 bytes. Writes the header if it fits into `room` bytes with

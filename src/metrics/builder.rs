@@ -151,7 +151,7 @@ impl<'a> InstrumentBuilder<'a> {
     }
 }
 
-/// Defines methods that create an instrument, one per line: name, kind of instrument, type and storage of numbers.
+/// Defines methods that create instruments. An entry is the method's name, the kind, the number type and `NumberKind`.
 macro_rules! created {
     ($($(#[$doc:meta])* $method:ident: $kind:ident<$number:ty>, $stored:ident;)*) => {
         impl InstrumentBuilder<'_> {
@@ -208,7 +208,7 @@ created! {
     histogram_u64: Histogram<u64>, Int;
 }
 
-/// Defines methods that register a callback, one per line: name, kind of instrument, type and storage of numbers.
+/// Defines methods that register callbacks. An entry is the method's name, the kind, the number type and `NumberKind`.
 macro_rules! observed {
     ($($(#[$doc:meta])* $method:ident: $kind:ident<$number:ty>, $stored:ident;)*) => {
         impl InstrumentBuilder<'_> {

@@ -206,7 +206,7 @@ impl Collect for Observable {
     }
 }
 
-/// Returns the problem that the number of series exceeds the limit.
+/// Returns the problem of a metric that has more series than its limit.
 fn overflowing(descriptor: &Descriptor, stream: &Stream) -> Collected<'static> {
     let (name, limit) = (stream.name(descriptor), stream.limit);
     let what = format!(

@@ -306,8 +306,8 @@ impl Pairs for &[(); 0] {
     }
 }
 
-// One implementation per length instead of a constant parameter: only `[(); 0]` has the length 0 then, so the compiler
-// can infer the type of `&[]`.
+// One implementation per length, not a const generic: then `[(); 0]` is the only array of length 0 that implements
+// `Pairs`, so the compiler can infer the type of `&[]`.
 macro_rules! arrays {
     ($($len:literal)*) => {
         $(
@@ -382,7 +382,7 @@ pub(super) fn difference(now: Number, before: Option<Number>) -> Number {
 /// Operations that only the bridge of the `metrics` crate uses.
 #[cfg(feature = "metrics")]
 impl BoundGauge<f64> {
-    /// Adds to the value, which starts at zero. Exact with any number of threads.
+    /// Adds to the value, which starts at zero. Concurrent additions are all counted.
     pub(crate) fn shift(&self, by: f64) {
         if self.0.handle.any(by).is_some() {
             self.0.on_series(|series| series.update_by(|aggregator| (0, aggregator.shift(by))));

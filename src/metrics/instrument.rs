@@ -152,7 +152,7 @@ impl Instrument {
         BoundSeries(self.storages().iter().map(|storage| storage.bind(pairs)).collect())
     }
 
-    /// Binds, in a forked child, series with the attributes of the series that the parent had bound.
+    /// Replaces the bound series of the parent in a forked child: binds the child's series of the same attributes.
     pub(super) fn bind_in_child(&self, inherited: &BoundSeries) -> BoundSeries {
         let bound = |(storage, of_parent): (&MetricStorage, &BoundStream)| BoundStream {
             series: storage.bind_set(of_parent.series.attributes.clone()),
@@ -173,7 +173,7 @@ impl Instrument {
     #[cold]
     fn storages_of_child(&self) -> &[MetricStorage] {
         let storages = self.storages.get_or_renew(|| new_storages(&self.descriptor, &self.shared));
-        // A child that only measures must start its exporters as well, unless none of them sends metrics.
+        // A child that only measures starts its exporters here. Without storages, no exporter sends this metric.
         if !storages.is_empty() {
             self.shared.start_in_child.get().into_iter().for_each(|start| start());
         }

@@ -27,9 +27,9 @@ pub struct Observer<'a, N> {
 }
 
 impl<N: Measure> Observer<'_, N> {
-    /// Reports a value. If two values have the same attributes, the last one counts. If a [`View`](crate::View) or the
-    /// instrument selects attributes, values of sums whose remaining attributes are equal are added instead. NaN,
-    /// infinities and negative values of a counter are left out, and reported to
+    /// Reports a value. If two values have the same attributes, the last one counts. Two values of a sum are added
+    /// instead if a [`View`](crate::View) or the instrument selects attributes, and the selected attributes are equal.
+    /// NaN, infinities and negative values of a counter are left out, and reported to
     /// [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {

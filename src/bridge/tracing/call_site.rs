@@ -1,5 +1,5 @@
 //! Cached data of a call site: the scope of its records; the attributes that all its spans have in common, encoded in
-//! advance if possible; and the keys of its fields, encoded, with their bits in the filter that detects repeated keys.
+//! advance if possible; and the keys of its fields, encoded and hashed for the Bloom filter that finds repeated keys.
 //!
 //! A span then copies the attributes as one slice, and its keys are neither hashed nor compared with the names of
 //! special fields.

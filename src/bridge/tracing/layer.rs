@@ -30,7 +30,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         // Reading fields runs code of the program. If the code panics, `StartingSpan` discards the span.
         let mut starting = StartingSpan::new(self.begin(attributes, &call_site.scope.tracer));
         if let Some(span) = starting.recorded() {
-            // `planned` has the indices of this call site's fields. Other fields, which no macro passes, go without it.
+            // `planned` is indexed by this call site's fields. Other fields, which no macro passes, are set by name.
             let is_planned = ptr::eq(attributes.fields(), metadata.fields());
             let planned = if is_planned { &*call_site.fields } else { &[] };
             span.set_at_once(|span| {

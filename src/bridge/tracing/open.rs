@@ -157,7 +157,7 @@ fn place_of(id: u64) -> usize {
     place_among_all(id) % PLACES
 }
 
-/// Returns the upper bits of a product that mixes all bits of the id. Ids of different threads differ in high bits.
+/// Returns the upper bits of a product. They depend on all bits of the id, even the high bits, which name the thread.
 #[inline]
 fn place_among_all(id: u64) -> usize {
     // Fibonacci hashing: the multiplier is 2^64 divided by the golden ratio.
