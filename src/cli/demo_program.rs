@@ -71,7 +71,7 @@ impl DemoProgram {
         });
     }
 
-    /// Shuts the services down and returns the ledger of each, signal by signal.
+    /// Shuts down the services, and returns a ledger entry for each signal of each service.
     pub(crate) fn shutdown(self, budget: Duration) -> Vec<(Signal, LedgerEntry)> {
         let services =
             [("storefront", self.storefront), ("payments", self.payments), ("warehouse", self.warehouse)];

@@ -7,7 +7,7 @@ use super::style::{Ink, Style};
 use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
-/// Even if all their values are 0, a narrow terminal leaves these columns out only after the other columns of zeros.
+/// Columns that [`layout`] treats like columns with values, even if all their values are 0.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
 const MIN_NAME_WIDTH: usize = 10;
 

@@ -170,7 +170,7 @@ struct Row<'s> {
     spread: String,
     /// Values of the sparkline.
     values: Vec<f64>,
-    /// Number of values if every push of the service had contained the series; for a histogram, number of buckets.
+    /// Number of values that the series would have if each push contained it; for a histogram, the number of buckets.
     pushes: usize,
 }
 

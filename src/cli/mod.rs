@@ -156,7 +156,7 @@ enum Command {
 /// Runs the command that the program's name and its arguments select.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words: Vec<OsString> = words.into_iter().collect();
-    // `argv[0]` of a link has the name of the link.
+    // If this program is started through a link, `argv[0]` is the name or the path of the link.
     let is_link =
         |program: &OsString| PathBuf::from(program).file_stem().is_some_and(|name| name == EXEC_LINK);
     if words.first().is_some_and(is_link) {
@@ -223,7 +223,7 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
     }
     let message = error.to_string();
     let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
-    // Users of otel-cli get the name of our option instead of a guess by similarity.
+    // For an option of otel-cli, the message names our replacement, after clap's guess of a similar option, if any.
     let is_meant = |(name, _): &&(&str, &str)| error.kind() == ErrorKind::UnknownArgument && *name == option;
     let tip = OTEL_CLI_OPTIONS.iter().find(is_meant);
     let tip = tip.map(|(name, ours)| format!("tip: instead of {name} of otel-cli, use {ours}"));

@@ -202,7 +202,7 @@ pub(crate) enum PointValue {
     Double {
         value: Option<f64>,
     },
-    /// `counts` has one element more than `bounds`, for values above the last bound; both may be empty.
+    /// `counts` has one element more than `bounds`, for values above the last bound, unless both are empty.
     Histogram {
         /// Scale of an exponential histogram, from which its bounds are computed.
         scale: Option<i32>,

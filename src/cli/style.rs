@@ -82,7 +82,7 @@ impl Style {
         let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
         let gap = usize::from(right_width > 0);
         for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
-            // The texts on the right come first: those on the left share the rest of the line.
+            // The texts on the right take precedence: the texts on the left share the rest of the line.
             let room = line.room().saturating_sub(right_width + 2 * gap);
             if room > 0 {
                 line.put_within(*ink, text, room).space(1);

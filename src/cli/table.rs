@@ -1,6 +1,6 @@
 //! Lays out tables: widths of columns, cut texts, and columns that are left out on a narrow terminal.
 //!
-//! Used by the ledger, the table of metrics, the settings of `check` and the list of `receive`.
+//! Used by the ledger, the metrics, `spool`, the settings of `check`, and the lists of `receive` and `show`.
 
 use std::borrow::Cow;
 

@@ -17,7 +17,7 @@ const TIME_WIDTH: usize = 8;
 /// Maximum time for a probe, because a user waits for the result.
 const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Probes all endpoints of the exporter, together within the exporter's `timeout` and [`MAX_PROBE_TIMEOUT`].
+/// Probes all endpoints of the exporter. The smaller of `timeout` and [`MAX_PROBE_TIMEOUT`] limits all probes together.
 pub(super) fn probe(exporter: &Exporter, summary: &ExporterSummary) -> Vec<EndpointReport> {
     let budget = match summary.setting("timeout_ms") {
         SummaryValue::Number(timeout) => MAX_PROBE_TIMEOUT.min(Duration::from_millis(*timeout)),

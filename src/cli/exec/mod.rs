@@ -131,8 +131,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let name = options.name();
     let span = tracer.span_builder(&name).kind(kind.into());
     let mut span = sender::below(span, from.context.as_ref()).start();
-    // A span that is sampled but not recorded means that there is no exporter for spans. Such a span is not sent, so
-    // the command inherits the caller's context unchanged.
+    // If the span is sampled but not recorded, there is no exporter for spans. Such a span is not sent, so the command
+    // inherits the caller's context unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
     let command = command(options, context.as_ref());
@@ -157,7 +157,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
     }
-    // This must come last, because it ends the process.
+    // `end_by` and `exit` end the process, so all other work must be done before.
     let ended = ended.ok().filter(|ended| !ended.has_timed_out);
     if let Some(signal) = ended.and_then(|ended| process::signal_of(ended.status)) {
         process::end_by(signal);

@@ -102,8 +102,8 @@ impl Copies {
         drop(self.streams);
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
-            // `read` is loaded last, because a thread increments `read` before it takes bytes out of a pipe: if a pipe
-            // was found empty because of a read in progress, `read` differs from `done`.
+            // `read` is loaded last. A thread increments `read` before it empties a pipe, and `done` after it has
+            // written the bytes. While a thread still has bytes to write, `read` and `done` therefore differ.
             let is_left = self.pipes.iter().any(is_readable);
             let done = self.progress.done.load(Ordering::SeqCst);
             let read = self.progress.read.load(Ordering::SeqCst);
@@ -210,7 +210,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     fn add(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            // A chunk is at most half a line, so it fits after `cut`, which leaves at most an incomplete character.
+            // A chunk has at most half of the bytes of a record, so it fits after the character that `cut` may keep.
             for part in part.chunks(MAX_LINE_BYTES / 2) {
                 if self.unfinished.len() + part.len() > MAX_LINE_BYTES {
                     self.cut();

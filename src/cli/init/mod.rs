@@ -173,7 +173,7 @@ fn in_shell(file: &str, here: &str) -> String {
     shell_word(&if file.contains('/') { file.to_owned() } else { format!("{here}{file}") })
 }
 
-/// Format of the file: that of the named program, OpenTelemetry's own YAML, or a list of environment variables.
+/// Format of the file: that of the program that the variant names, OpenTelemetry's YAML, or environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Flavor {
     #[default]

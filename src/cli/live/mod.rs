@@ -194,7 +194,7 @@ struct Screen {
     back: Vec<(Place, Cursor, String)>,
     search: String,
     query: Query,
-    /// Text that was last searched for in lines, in lower case.
+    /// Text of the last search outside of a list, in lower case. The key `n` selects the next line with this text.
     sought: String,
     /// Text of the search that is being typed.
     input: Option<String>,

@@ -243,8 +243,8 @@ impl Test {
     }
 }
 
-/// Splits a search into words at white space. Quotes enclose white space; between quotes, a backslash before a quote
-/// makes the quote part of the word.
+/// Splits a search into words at white space. Quotes enclose white space. A backslash between quotes is removed, and
+/// the character after the backslash is part of the word, even if it is a quote.
 fn words(text: &str) -> Vec<Word> {
     let mut words = vec![Word::default()];
     let (mut is_quoted, mut is_escaped) = (false, false);

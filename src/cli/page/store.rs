@@ -224,7 +224,7 @@ impl Store {
                 self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
             } else {
-                // This entry stands for all further services. With it, the list exceeds the limit and no longer grows.
+                // This entry stands for all further services. It makes the list too long for any other new entry.
                 self.services.push("(more services)".to_owned());
             }
         }

@@ -110,9 +110,9 @@ pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
 }
 
 impl Draft {
-    /// Returns a copy of this draft with the values of a line. Invalid values except a level become attributes.
+    /// Returns a copy of this draft with the values of a line. An invalid level becomes the severity text. Any other
+    /// invalid value becomes an attribute. A line that is not a JSON object is the body.
     fn of_line(&self, line: &str) -> Self {
-        // Any line that is not a JSON object is a body.
         let Ok(mut fields) = serde_json::from_str::<Map<String, Json>>(line) else {
             return Self { body: line.into(), ..self.clone() };
         };

@@ -53,7 +53,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the form of printed output that an option selects, which excludes the interactive view.
+    /// Returns the form of printed output, if an option selects one. The interactive view is then not used.
     pub(crate) fn form(&self) -> Option<Form> {
         let forms = [(self.tree, Form::Tree), (self.flat, Form::Flat), (self.json, Form::Json)];
         forms.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, form)| form)

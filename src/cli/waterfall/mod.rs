@@ -66,7 +66,7 @@ pub(crate) fn draw<'a>(
     // Colors are assigned before spans are folded, so that `--full` does not change the colors.
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     logs.iter().for_each(|view| palette.assign(view.service));
-    // A span with log records keeps its own row. With an error record, it is also kept in a deep tree.
+    // A span with log records keeps its own row. In a large tree, a span with an error record counts as an error.
     if !options.full {
         let mut logged: HashMap<SpanKey<'a>, bool> = HashMap::new();
         logs.iter().for_each(|view| *logged.entry(span_of(view)).or_default() |= view.is_error());

@@ -81,7 +81,7 @@ export const app = {
     return this.services[number] || "(no service)";
   },
 
-  /** Returns the server's result for the search; undefined if it failed, or search or view changed. Shows errors. */
+  /** Returns the matches: none for an invalid search, undefined if the request failed or is stale. Shows errors. */
   async find(view, path, parameters = {}) {
     const { query, time } = app;
     const [answer, error] = await ask(app.request(path, parameters)).then((found) => [found], (refused) => [undefined, refused]);

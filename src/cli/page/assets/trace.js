@@ -405,7 +405,7 @@ export class TraceView {
     return this.search();
   }
 
-  /** Finds the gaps: long times without an open childless span, an event or a log record. */
+  /** Finds the gaps: long times with no open leaf span, and no event or log record. */
   findGaps() {
     const { trace, tree } = this;
     const busy = tree.order.filter((span) => !tree.inside[span]).map((span) => [trace.start[span], tree.end[span]]);

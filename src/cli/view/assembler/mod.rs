@@ -300,7 +300,7 @@ impl DrawnTrace {
         for parent in parents {
             let mut next = self.spans.get_key_value(parent);
             while let Some((id, ancestor)) = next.filter(|(id, _)| !new.contains(*id)) {
-                // The ancestor was already visited on another path, or the parents form a cycle.
+                // If `found` has the ancestor already, another path contains it, or the parents form a cycle.
                 if found.insert(id, ancestor.clone()).is_some() {
                     break;
                 }
