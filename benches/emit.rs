@@ -158,7 +158,7 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
             callgrind::per_span("emit", &[("endpoint", &endpoint), ("attributes", &attributes)], sizes)?;
         must_have_arrived(receiver, before, sizes.0 / TRACE * TRACE + sizes.1 / TRACE * TRACE)?;
         let is_the_workload = attributes == ATTRIBUTES;
-        // Most of the worker's instructions are two copies of the span, which callgrind counts byte by byte.
+        // Most instructions of the worker are two copies of the span: callgrind counts one instruction per copied byte.
         for (name, count, target) in
             [("caller", caller, "≤ 900"), ("worker", others, ""), ("process", caller + others, "≤ 1,700")]
         {

@@ -160,7 +160,7 @@ impl Committed {
                         return Err(format!("{fault}; to accept this, add --because \"why\"").into());
                     }
                 },
-                // The lower value stays, so that many small rises add up until the check fails.
+                // The file keeps the lower value. Otherwise, each commit could add a small rise that no check reports.
                 Some(old) => (old.min(now), old_reason.map(String::as_str)),
                 None => (now, None),
             };

@@ -248,7 +248,7 @@ fn of_caller(points: Vec<Point>) -> Curve {
     Curve { name: "caller".to_owned(), points, colour: Colour::Orange, show: whole }
 }
 
-/// Returns a curve that a chart shows beside that of the caller or of the whole process, in the same unit.
+/// Returns the second curve of a chart, in the unit of the first one.
 fn same_unit(name: &str, points: Vec<Point>) -> Curve {
     Curve { name: name.to_owned(), points, colour: Colour::Teal, show: whole }
 }

@@ -1,6 +1,6 @@
 //! Measures a program that repeats one call: time, processor time, allocations and instructions.
 //!
-//! The program makes its calls in bursts that fit into any queue, and sends outside of the measured time.
+//! Each burst of calls fits into any queue. The time of a burst excludes sending; its processor time includes sending.
 
 use std::fmt;
 use std::hint::black_box;
@@ -73,7 +73,7 @@ impl Program {
     }
 }
 
-/// Runs the burst. Callgrind counts only the instructions of this function.
+/// Runs the burst. On the calling thread, callgrind counts only the instructions of this function.
 ///
 /// The start of a contender is excluded, because its instructions may depend on time: one peer calibrates its clock in
 /// a busy loop before `main`.

@@ -12,7 +12,7 @@ pub(crate) struct Picture {
     pub(crate) charts: Vec<Chart>,
 }
 
-/// One chart. Its horizontal axis is logarithmic; its vertical axis starts at zero.
+/// One chart. Its points are equally spaced on the horizontal axis; its vertical axis starts at zero.
 pub(crate) struct Chart {
     pub(crate) title: String,
     /// Unit of the vertical axis.

@@ -1,4 +1,4 @@
-//! Tables for the terminal and, as Markdown, for the README, where figures of peers that are ahead are in bold.
+//! Tables for the terminal, and as Markdown for the README. In Markdown, figures of peers that are ahead are bold.
 
 /// A table that is printed when it is complete.
 pub(crate) struct Table {
@@ -175,7 +175,7 @@ fn is_own(contender: &str) -> bool {
     contender.starts_with(OWN)
 }
 
-/// Returns the number at the beginning of a cell in its smallest unit, so that 900 ns are less than 1 µs.
+/// Returns the number at the beginning of a cell, converted to ns or bytes, so that 900 ns are less than 1 µs.
 fn amount(cell: &str) -> Option<f64> {
     let end = cell.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(cell.len());
     let (digits, rest) = cell.split_at(end);

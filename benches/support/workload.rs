@@ -128,7 +128,7 @@ pub(crate) const VALUES: Values = Values {
     cached: text::CACHED.1,
 };
 
-/// Emits the span of [`Workload::emit_child`] with five attributes, without branches for other numbers of attributes.
+/// Emits a span like [`Workload::emit_child`], but always with five attributes, so that it needs no branches.
 #[inline(never)]
 pub(crate) fn emit_values(tracer: &Tracer, values: &Values) {
     let mut span = tracer.span_builder(text::CHILD).kind(SpanKind::Client).start();

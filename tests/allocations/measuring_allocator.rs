@@ -62,7 +62,7 @@ fn an_allocator_that_measures_stops_no_measurement() {
             Box::leak(Box::new(|_, _| voice.measure(voice.calls.fetch_add(1, Ordering::SeqCst).into())));
         let is_over = Arc::new(AtomicU32::new(0));
         let over = Arc::clone(&is_over);
-        // The allocator of the exporter's thread measures while the thread collects the following instruments.
+        // From this callback on, the allocator of the exporter's thread measures while that thread collects.
         meter.build("voice").observe_gauge(move |_| {
             set_hook((over.load(Ordering::SeqCst) == 0).then_some(hook));
         });

@@ -123,7 +123,7 @@ fn checkout(tracer: &Tracer) {
     span.set("order.id", 4711).set("order.express", true).set("order.amount", 12.5);
 }
 
-/// Spans get ids, but no exporter takes them.
+/// Returns a configuration whose spans get ids, but whose only exporter exports log records.
 fn only_logs() -> Config {
     Config::new().exporter(Exporter::http("http://localhost:4318").signals([Signal::Logs]))
 }

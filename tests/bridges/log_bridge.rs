@@ -381,7 +381,7 @@ fn a_record_belongs_to_the_current_span() {
     assert_eq!(log.log.flags & 1, 1);
 }
 
-/// A value that logs while it is formatted, and the text that it logs.
+/// A value that logs through the bridge while it is formatted, and while its key-values are visited.
 struct Talkative<'a>(&'a LogBridge);
 
 impl fmt::Display for Talkative<'_> {

@@ -268,7 +268,7 @@ fn ctrl_c_of_a_terminal_reaches_the_command_once() {
     for _ in 0..10 {
         keyboard.write_all(b"\x03").unwrap();
         assert_eq!(running.next_line(), "INT");
-        // The next line is USR1. If the INT before was delivered twice, it is INT.
+        // If the INT was delivered twice, the next line is INT instead of USR1.
         running.signal("USR1");
         assert_eq!(running.next_line(), "USR1");
     }

@@ -103,7 +103,7 @@ fn every_example_of_the_toml_starter_works() {
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
     // The settings for certificates need https, so the endpoint is changed below. The settings of the file transport
-    // are left out, and except on Linux those of the spool.
+    // are left out. On systems other than Linux, the settings of the spool are left out, too.
     let is_usable =
         |line: &&str| !line.starts_with("file") && (cfg!(target_os = "linux") || !line.starts_with("spool"));
     let usable: String = all.lines().filter(is_usable).flat_map(|line| [line, "\n"]).collect();
@@ -202,7 +202,7 @@ fn the_yaml_starters_describe_both_routes() {
     }
 }
 
-/// Recipes in `src/cli/init/recipes.toml`: name, title, lines of the pitfalls, and tables.
+/// Returns the recipes in `src/cli/init/recipes.toml`: name, title, pitfalls as one text, and tables.
 fn recipes() -> Vec<(&'static str, &'static str, String, &'static str)> {
     let recipes = include_str!("../../src/cli/init/recipes.toml").split("#: ").skip(1).map(|recipe| {
         let (head, text) = recipe.split_once('\n').expect("a head");

@@ -145,7 +145,7 @@ fn a_hook_that_panics_at_the_start_does_no_harm() {
     assert_eq!(telemetry.shutdown(Duration::ZERO).lost(), 0);
 }
 
-/// Returns the variables of a unit of systemd, or of a manifest of Kubernetes, in the guide.
+/// Returns the environment variables that a systemd unit or a Kubernetes manifest of the guide sets.
 fn variables_of_guide(block: &str) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = Vec::new();
     let mut open = String::new();

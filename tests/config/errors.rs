@@ -140,7 +140,7 @@ fn a_mistake_that_could_be_anybodys_starts_nobody() {
     for mistake in ["[\nAuthorization = 'x'", "x = \"\"\"", "x = [1,", "[tracer", "!!!"] {
         for text in [format!("{GOOD}[postgres]\n{mistake}"), format!("[postgres]\n{mistake}\n{GOOD}")] {
             let Err(error) = Config::from_toml_str(&text) else {
-                // Only this mistake is ignored in a section of another program.
+                // Only `!!!` may be ignored: it can only belong to the section of another program.
                 assert_eq!(mistake, "!!!");
                 continue;
             };
@@ -268,7 +268,7 @@ fn a_secret_in_a_file_beside_the_configuration_is_found_from_anywhere() {
     assert!(shown.contains(&"ca.pem".to_owned()), "{shown:?}");
 }
 
-/// Returns the processor time of this thread, so that other processes do not matter; except on Linux, the wall time.
+/// On Linux, returns the processor time of this thread, which other processes do not change; elsewhere, the wall time.
 fn processor_time() -> Duration {
     let spent = fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = spent.and_then(|spent| spent.split(' ').next()?.parse().ok());

@@ -183,7 +183,7 @@ fn a_head_beyond_what_can_be_sent_is_refused_at_start() {
     const KIB: usize = 1 << 10;
     let receiver = Receiver::builder().max_header_bytes(4 << 20).start().unwrap();
     for (target, product, header, fits) in [
-        // Only this head also exceeds the buffer of the HTTP library, 64 KiB.
+        // Only this head exceeds 64 KiB, the HTTP library's buffer. The others exceed at most our own limit, 32 KiB.
         (7 * KIB, 40 * KIB, 31 * KIB, false),
         (0, 0, 30 * KIB, true),
         (0, 0, 33 * KIB, false),

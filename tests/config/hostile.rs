@@ -11,7 +11,7 @@ use standpipe::{Config, ConfigError};
 use crate::support::{command, figures, share_of};
 
 const MIB: usize = 1 << 20;
-/// The value of a header, and the name of another header, which text after the value tries to inject.
+/// The value of a header, and the name of a second header, which a line break in the value would inject.
 const SECRET: &str = "hunter2";
 const SMUGGLED: &str = "X-Evil";
 const TRACER: &str = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n";

@@ -491,7 +491,7 @@ fn code_overrides_what_a_file_said_and_is_named_as_the_source() {
     assert!(shown.contains(&"linger = 0s (default)".to_owned()), "{shown:?}");
 }
 
-/// Returns the behavior of the first exporter when its queue is full, and its origin.
+/// Returns the settings of the first exporter for a full queue, with their origins.
 fn when_full(config: &Config) -> Vec<String> {
     let is_asked = |key: &str| ["lossy", "block-timeout"].contains(&key);
     let settings = config.exporters()[0].effective().into_iter().filter(|setting| is_asked(setting.key));

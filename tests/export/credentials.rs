@@ -389,7 +389,7 @@ fn waits_until_a_refused_file_changes() {
     let ledger = telemetry.shutdown(LONG);
     let attempts = ledger.exporters[0].attempts;
     assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger}");
-    // Only the last refusal found that the file had changed, so at most one request was repeated at once.
+    // After a refusal, an attempt repeats its request only if the file has changed, and the file changed only once.
     assert!(requests.load(Ordering::SeqCst) as u64 <= attempts + 1, "{attempts} attempts");
 }
 

@@ -1,4 +1,4 @@
-//! gRPC behaves like HTTP: sent records arrive or are counted, in time, and the reason is reported.
+//! gRPC behaves like HTTP: in time, each record arrives or is counted as lost, and the reason is reported.
 
 mod connections;
 #[cfg(unix)]

@@ -16,7 +16,7 @@ const PRODUCERS: u64 = 4;
 const SPANS_EACH: u64 = 3000;
 const QUEUE: usize = 500;
 
-/// Returns successes and every failure that causes no wait, twenty times each.
+/// Returns successes and failures, twenty times each. No failure delays the exporter by more than a back-off.
 fn misbehaviour() -> impl Iterator<Item = Answer> {
     let answers = [
         Answer::ok(),

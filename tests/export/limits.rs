@@ -222,7 +222,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     assert!(receiver.wait_for_held(1, PATIENCE));
     let start = std::time::Instant::now();
     emit(&telemetry, 3);
-    // Only the first of the three records waits for room. After its timeout, no record waits until one is delivered.
+    // Only the first of the three records waits for room. Until a record is delivered, later records do not wait.
     assert!(start.elapsed() >= bound, "{:?}", start.elapsed());
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();

@@ -294,7 +294,7 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
         start_with(Config::new().drop_budget(Duration::ZERO).exporter(bad).exporter(good_exporter));
     emit(&telemetry.tracer("shop"), 7);
     telemetry.logger("shop").info("paid").emit();
-    // An attempt of one signal of the bad exporter uses up this turn. Its other signal must not use up the next turn.
+    // One signal of the bad exporter uses up this turn. The exporter's other signal must not use up the next turn.
     pump_for_attempt(&telemetry);
     let deadline = Instant::now() + LONG;
     let mut was_bad = true;

@@ -21,7 +21,7 @@ mod tls;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time to wait for an event that must not happen.
+/// Budget of a probe that only its budget can end.
 const SHORT: Duration = Duration::from_secs(3);
 /// More than any test here needs.
 const MAX_CONNECTIONS: usize = 16;

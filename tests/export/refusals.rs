@@ -123,7 +123,7 @@ fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
     let requests = receiver.request_count();
     assert!(requests < 100, "{requests} requests");
 
-    // The exporter does not drop records without an attempt forever: after some time, it sends requests again.
+    // The exporter drops records without an attempt only for some time. Then it sends requests again.
     receiver.behave();
     let deadline = Instant::now() + LONG;
     while receiver.span_count() == 0 {
@@ -237,7 +237,7 @@ fn take_or_hang_up(collector: &TcpListener, limit: usize) -> usize {
     if length <= limit {
         io::copy(&mut reader.take(length as u64), &mut io::sink()).unwrap();
     }
-    // In one write, because unsent bytes are lost when the connection is reset.
+    // The answer is one write, because bytes that are not yet written when the connection is reset are lost.
     let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     (&socket).write_all(answer.as_bytes()).unwrap();
     length

@@ -215,7 +215,7 @@ fn retry_after_beyond_the_batchs_time_ends_with_one_last_attempt_and_holds_for_t
     emit(&telemetry.tracer("shop"), 6);
     assert!(receiver.wait_for_requests(2, LONG), "there was no last attempt");
     assert!(!receiver.wait_for_requests(3, A_WHILE), "the next batch did not wait");
-    // Measured from before the first attempt, so delays on the way can only make the pause longer.
+    // The measured pause begins before the first attempt, so network delays can only make it longer.
     let pause = receiver.requests()[1].received_at - begun;
     figures::show(format!("30 s asked for, {time:?} left: last attempt after {pause:.2?}"));
     assert!(pause >= time, "{pause:?}");

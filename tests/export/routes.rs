@@ -370,7 +370,7 @@ fn emit_to_the_dead(telemetry: &Telemetry) {
 
 /// Asserts that `end` is in time.
 ///
-/// If the providers used the budget one after the other, `end` would take longer than a busy machine explains.
+/// If the providers used the budget one after the other, `end` would take twice the budget, which exceeds this limit.
 #[track_caller]
 fn ends_in_time<T>(end: impl FnOnce() -> T) -> T {
     let start = Instant::now();

@@ -34,7 +34,7 @@ fn rounds_start_no_closer_than_the_throttle() {
         emit(&tracer, 1);
         assert!(receiver.wait_for_spans(round, LONG));
     }
-    // Measured from before the first round, so delays on the way can only make the time longer.
+    // The measured times begin before the first round, so network delays can only make them longer.
     for (round, request) in receiver.requests().iter().enumerate() {
         let earliest = throttle * u32::try_from(round).unwrap();
         let arrived = request.received_at - begun;
@@ -119,8 +119,8 @@ fn emit_large(telemetry: &Telemetry, bytes: usize) {
     telemetry.tracer("shop").span("large").set("text", "x".repeat(bytes).as_str());
 }
 
-/// Waits until all records are settled. A record that has arrived still takes room in the queue until the exporter
-/// reads the answer, and is counted before the room is released.
+/// Waits until all records are settled. The receiver and the ledger count a record before its room in the queue is
+/// released, so their counts do not show that there is room.
 fn until_settled(telemetry: &Telemetry) {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{}", telemetry.ledger());
 }

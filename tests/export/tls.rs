@@ -87,7 +87,7 @@ fn without_the_client_certificate_that_a_server_asks_for_nothing_is_sent_over_gr
 fn a_certificate_for_a_name_is_not_good_for_another_address() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
-    // Only the address in the URL must be in the certificate: 127.0.0.1 is, and [::1] need not be.
+    // The certificate must contain the address in the URL, which is 127.0.0.1. It need not contain [::1].
     let good = export(Exporter::http(format!("https://127.0.0.1:{}", front.port())).ca_pem(ca.pem()));
     assert_eq!(good.ledger.total().delivered, 1, "{}", good.ledger);
 
@@ -222,7 +222,7 @@ fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     assert_eq!(receiver.spans()[0].span.name, "delivered");
 }
 
-/// The alerts of OpenSSL, nginx and Java do not mention a certificate; some servers send no alert.
+/// Servers refuse a client without a certificate with different alerts, and some servers send no alert.
 #[test]
 fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named_and_not_tried_again() {
     let ca = TestCa::new();
@@ -414,7 +414,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// Ends with the process.
+    /// Starts a relay that runs until the process ends.
     fn start(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");

@@ -155,7 +155,7 @@ fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
 #[test]
 fn a_caller_waits_for_all_exporters_at_the_same_time() {
     let (first, second) = (shut_gate(), shut_gate());
-    // So long that two waits, one after the other, take longer than one wait on a busy machine.
+    // Even on a busy machine, one wait takes less than twice this time.
     let longest = NOISE;
     let impatient = |receiver: &Receiver| exporter(receiver).queue_records(1).block_timeout(longest);
     let config = Config::new().exporter(impatient(&first).named("first"));

@@ -123,8 +123,8 @@ impl HangsUp {
                 accepts.fetch_add(1, Ordering::SeqCst);
                 greet(&stream);
                 let _ = (&stream).read(&mut [0; 10]);
-                // The server sends both an end and, because not all bytes are read, a reset: the next write fails with
-                // EPIPE, and raises SIGPIPE. After a reset alone it would fail with ECONNRESET, which raises no signal.
+                // The server sends a FIN and, because it leaves bytes unread, a reset. So the next write of the client
+                // fails with EPIPE and raises SIGPIPE. After a reset alone, ECONNRESET would raise no signal.
                 let _ = stream.shutdown(Shutdown::Write);
             }
         });

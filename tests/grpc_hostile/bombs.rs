@@ -42,7 +42,7 @@ fn what_follows_a_head_that_is_too_long_can_still_be_read() {
         let bomb = [kept("grpc-status", "0"), kept("x", &"y".repeat(3000)), vec![0xbe; 12_000]].concat();
         peer.say(&frame(HEADERS, END_HEADERS, FIRST, &bomb))?;
         let next = peer.request()?;
-        // In the dynamic table, the status is the entry before the last one.
+        // The status is the second newest entry of the dynamic table.
         let block = [block(&HEAD), vec![0xbf]].concat();
         peer.say(&head(next.stream))?;
         peer.say(&data(next.stream, &message(&[])))?;
@@ -94,7 +94,7 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
         peer.say(&head(request.stream))?;
         say_data(peer, request.stream, 5 << 20)?;
         peer.say(&trailers(request.stream, &[("grpc-status", "0")]))?;
-        // The client granted the window for the last MiB only during its next call, so this answers that call.
+        // The client enlarged the window for the last MiB only during its next call, so stream 3 is already open.
         peer.say(&well(3))?;
         peer.until_gone()
     });
@@ -129,7 +129,7 @@ fn an_endless_answer_is_broken_off() {
         peer.greet(&[])?;
         let request = peer.request()?;
         peer.say(&head(request.stream))?;
-        // These bytes are read, and the last one exceeds the limit.
+        // The client reads these frames, and the last frame exceeds the limit.
         say_data(peer, request.stream, (4 << 20) + MAX_FRAME_BYTES)?;
         while !peer.has_heard(RESET) {
             peer.hear()?;

@@ -143,8 +143,8 @@ fn as_much_noise_as_an_honest_server_makes_is_none() {
     assert_eq!((heard.0.len(), heard.farewells()), (1, vec![]));
 }
 
-/// These frames are not useless, so only the deadline can end the call, even where the client only checks for input:
-/// between two pieces of its request, or before it reuses the connection.
+/// The client does not count these frames as useless, so only the deadline ends the call. That includes frames that
+/// arrive where the client only checks for input: between two pieces of a request, or before it reuses a connection.
 #[test]
 fn a_flood_that_is_no_noise_ends_at_the_deadline() {
     for (case, words) in

@@ -124,7 +124,7 @@ test("a point of the scatter plot opens its trace, and a selection filters", asy
   await page.waitForFunction(() => /^\d+ matches/.test(document.querySelector(".matches").textContent));
   const { points } = await api(`traces?points=1&${new URLSearchParams({ q: await page.inputValue("#search"), from: new URL(page.url()).searchParams.get("time").split("-")[0], to: new URL(page.url()).searchParams.get("time").split("-")[1] })}`);
   assert.ok(points.length > 0 && points.length < 100, points.length);
-  // If one trace is selected, its point is the only one, at the left of the plot.
+  // A search for one trace shows only the point of this trace, at the left of the plot.
   const slowest = (await api("traces?sort=duration")).rows[1];
   await page.goto(`${shop.url}?q=trace:${slowest.id}`);
   await has(page, ".matches", "1 match");
@@ -345,7 +345,7 @@ test("metrics are grouped by service, with units, toggled series, totals, and ex
   await page.waitForFunction(() => document.querySelectorAll(".legend button em").length === 3);
   await page.selectOption(".chart select", "heat map");
   const box = await page.locator(".plot canvas").boundingBox();
-  // The exemplar is found by its cursor, near the middle of the chart.
+  // The mouse cursor changes over the exemplar, which is near the middle of the chart.
   const places = [];
   for (let x = 0.4; x < 0.62 && !places.length; x += 0.008) {
     for (let y = 0.1; y < 0.6 && !places.length; y += 0.03) {
@@ -463,7 +463,7 @@ test("web pages of this machine and of allowed origins may send, and no others",
   };
   for (const origin of ["http://localhost:3000", "http://127.0.0.1:8080", "https://shop.example"]) assert.deepEqual(await preflight(origin), [204, origin, "content-type,x-a"]);
   for (const origin of ["https://evil.example", "https://shop.example.evil.test", "http://localhost.evil.test", "null"]) assert.deepEqual(await preflight(origin), [405, null, null]);
-  // A page of another port of this machine sends as an SDK does, in a real browser.
+  // In a real browser, a page of another port of this machine sends like an SDK.
   const site = createServer((_, answer) => answer.setHeader("content-type", "text/html").end("<p>a shop")).listen(0, "127.0.0.1");
   await once(site, "listening");
   const page = await open();

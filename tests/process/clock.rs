@@ -88,7 +88,7 @@ fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
     let start = Instant::now();
     drop(open);
     tracer.span("after").end();
-    // Without a flush, so throttle, back-off and Retry-After must elapse.
+    // No flush shortens the waits, so the throttle, the back-off and Retry-After must elapse.
     let counts = loop {
         let counts = telemetry.ledger().total();
         if counts.delivered == 3 || start.elapsed() > PATIENCE {
@@ -255,7 +255,7 @@ fn an_idle_connection_from_before_a_suspension_is_replaced() {
     process::report(format!("{} delivered in {} attempts", ledger.traces.delivered, ledger.attempts));
 }
 
-/// A device without a battery-backed clock starts in 1970, until NTP corrects its clock.
+/// A device without a battery-backed clock starts in 1970. Later, NTP corrects its clock.
 #[test]
 fn a_device_that_starts_in_1970_delivers_over_tls_from_its_spool_once_its_clock_is_set() {
     let name = "a_device_that_starts_in_1970_delivers_over_tls_from_its_spool_once_its_clock_is_set";
@@ -312,7 +312,7 @@ fn a_function_that_is_frozen_between_calls_delivers_each_call_before_its_answer(
             assert!(libc::WIFSTOPPED(status), "{status}");
             assert_eq!(receiver.span_count(), call);
             assert_eq!(receiver.metric("calls").unwrap().value(()), call as i64);
-            // This pause exceeds the throttle and the interval, but must not cause an additional request after it.
+            // The pause exceeds throttle and interval, but must cause no additional request when the child continues.
             wait(Duration::from_millis(300));
             // SAFETY: the child is ours and not reaped yet, so the process id is still its own.
             assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);

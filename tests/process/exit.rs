@@ -1,4 +1,4 @@
-//! Records that survive each way in which a program can end, as the guide's chapter on exits states.
+//! Which records survive each way in which a program can end, as the guide's chapter on exits states.
 
 #[cfg(unix)]
 use std::io::{BufRead, BufReader};
@@ -49,7 +49,7 @@ fn wait(mut child: Child) -> ExitStatus {
     }
 }
 
-/// Runs a program that ends by `end` in a child process. Returns how it ended, and the number of received spans.
+/// Runs a child process that calls `end`, and then exits. Returns how it ended, and the number of received spans.
 fn ended_by(name: &str, end: impl FnOnce(Telemetry)) -> (ExitStatus, u64) {
     if task().is_some() {
         end(started());

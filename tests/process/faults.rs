@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Emits on a thread, and calls `die` when as many records are accepted as the task requires.
+/// Emits on a thread. Calls `die` once the number of accepted records reaches the last word of the task.
 fn die_under_load(task: &str, die: impl FnOnce()) {
     let (task, target) = task.rsplit_once(' ').unwrap();
     let progress = Progress::open(Path::new(task.split(' ').nth(2).unwrap()));
@@ -60,7 +60,7 @@ fn every_record_whose_end_has_returned_survives_the_oom_killer() {
         return skip(format_args!("no limit on memory can be set here: {error}"));
     }
     survives(&places(), "OOM kill", 2, |task, _, target| {
-        // A new group for each process: files in memory that a process leaves are still charged to its group.
+        // Each process gets a new group, because files in memory that a process leaves behind count against its group.
         let group = MemoryGroup::new(LIMIT).unwrap();
         Child::start(NAME, &format!("{} {task} {target}", group.path.display())).wait_for_end();
         assert_eq!(group.kills(), 1, "it did not die by the OOM killer");

@@ -42,8 +42,8 @@ const MAX_LIFE_SECONDS: u32 = 50;
 /// Runs `work` in a forked child, which then ends. Returns the child's process id to the parent.
 #[allow(unsafe_code)]
 fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
-    // SAFETY: the test is about a child of a program with threads that uses this library. Everything else that the
-    // child does is in `work`, and the child exits without running the parent's exit handlers.
+    // SAFETY: the tests are about this library in a child of a program with threads. The child only sets a timer and
+    // runs `work`, and exits without the parent's exit handlers.
     match unsafe { libc::fork() } {
         0 => {
             // SAFETY: only sets a timer whose signal ends this process.
@@ -62,7 +62,7 @@ fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
 #[allow(unsafe_code)]
 fn reap(child: libc::pid_t) -> bool {
     let mut status = 0;
-    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. The child's alarm bounds it.
+    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. An alarm bounds the wait.
     let reaped = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(reaped, child, "{}", std::io::Error::last_os_error());
     if libc::WIFSIGNALED(status) {
@@ -91,7 +91,7 @@ fn received_once(receiver: &Receiver) -> HashMap<String, u64> {
     counts
 }
 
-/// Emits through old and new tracers while `work` runs. Returns the result of `work`, and the number of emitted spans.
+/// Emits spans on several threads while `work` runs. Returns the result of `work`, and the number of emitted spans.
 fn under_load<T>(telemetry: &Telemetry, work: impl FnOnce() -> T) -> (T, u64) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -266,7 +266,7 @@ fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
         }
     });
     let telemetry = Telemetry::start(config).unwrap();
-    // The worker collects this metric itself, so its bytes are in the child's memory as well.
+    // The worker collects this metric itself, so the child's memory also contains the encoded metric.
     telemetry.meter("shop").counter("orders").add(1, ());
     let _ = telemetry.flush(Duration::ZERO);
     let child = child.recv_timeout(PATIENCE).expect("the hook is called");
@@ -280,8 +280,8 @@ fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
 /// Forks, and returns in both parent and child. The system ends the child if it hangs.
 #[allow(unsafe_code)]
 fn fork_on_this_thread(forked: &mpsc::Sender<libc::pid_t>) {
-    // SAFETY: the test is about a child that uses this library. `sigfillset` initializes the set. A thread of the
-    // library blocks all signals, but the child's timer needs one.
+    // SAFETY: the test is about this library in a child. `sigfillset` initializes the set. This thread belongs to the
+    // library, which blocks its signals. The child unblocks them, because the timer ends the child with a signal.
     unsafe {
         match libc::fork() {
             0 => {

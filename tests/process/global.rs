@@ -1,4 +1,4 @@
-//! All code of a program uses the installed telemetry, from its installation to its end, and in its children.
+//! While telemetry is installed, all code of a program and of its forked children uses this telemetry.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, LazyLock};

@@ -32,8 +32,8 @@ fn start(exporter: Exporter) -> Telemetry {
         .queue_records(QUEUE)
         .interval(Duration::from_millis(20))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
-    // With threads, a new thread would call the hook with the problems that callers report. The hook is here so that
-    // the tests would notice this thread.
+    // Telemetry with threads starts a thread that passes the problems of callers to the hook. This hook is set so that
+    // the tests notice if telemetry without a thread starts such a thread.
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(|problem| {
         HAS_RETRIED.fetch_or(problem.kind == ProblemKind::Unavailable, Ordering::SeqCst);
     });

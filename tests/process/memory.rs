@@ -17,9 +17,9 @@ const MIB: u64 = 1 << 20;
 const QUEUE_BYTES: u64 = 16 * MIB;
 /// Number of records of 1 MiB each: several times the capacity of the queue.
 const LARGE_RECORDS: u64 = 64;
-/// Memory that may be used besides the queue: the caller's buffer with the record that it encodes (an eighth larger
-/// than the record), the chunk that is allocated for the record before there is room, and small allocations of the
-/// worker.
+/// Memory that may be used besides the queue, for a record of 1 MiB. The caller encodes the record in a buffer that is
+/// an eighth larger than the record. The record's chunk is allocated before the queue has room for it. The last eighth
+/// is for small allocations of the worker.
 const BESIDE_THE_QUEUE: u64 = MIB + MIB / 8 + MIB + MIB / 8;
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -86,7 +86,7 @@ fn a_gzip_bomb_as_answer_costs_no_memory() {
 }
 
 /// The child's part: emits large records as fast as it can, and reports the increase of memory and the counts.
-/// Allocated bytes are counted, because the system's allocator decides which freed blocks it returns to the kernel.
+/// Counts allocated bytes instead of resident memory, because the system's allocator may keep freed blocks.
 fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: Duration) {
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let tracer = telemetry.tracer("shop");

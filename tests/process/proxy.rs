@@ -1,5 +1,5 @@
-//! The environment's proxies are used as configured, never on behalf of an attacker, and not at all if the program
-//! disables them.
+//! The environment's proxies are used as configured. `HTTP_PROXY` is ignored where a request can set it (CGI). No proxy
+//! is used if the program disables proxies.
 //!
 //! Variables belong to the whole process, so each test exports from a child process with its own environment.
 
@@ -164,7 +164,7 @@ struct TinyProxy {
 }
 
 impl TinyProxy {
-    /// Ends with the process.
+    /// Starts a proxy that runs until the process ends.
     fn start(server: SocketAddr) -> Self {
         Self::listen(move |client, heads| serve(client, server, heads))
     }
@@ -394,7 +394,7 @@ fn sends_a_password_once_to_a_proxy_that_refuses_it() {
     }
 }
 
-/// Proxies may end lines with a bare line feed, and repeat a password that is too short to be searched for.
+/// A proxy may end lines with a bare line feed. It may repeat the password, so the error does not quote its answer.
 #[test]
 fn a_refusal_over_grpc_with_bare_line_feeds_is_understood_and_not_quoted() {
     let proxy = TinyProxy::refusing("HTTP/1.0 407 hunter2\nproxy-authenticate: Basic realm=hunter2\n\n");

@@ -138,7 +138,7 @@ fn no_configuration_error_shows_a_secret() {
     }
 }
 
-/// Sends spans one by one, more of them than the receiver's script has answers. Every request must have the headers.
+/// Sends more spans than the receiver's script has answers, one by one. Every request must have the headers.
 fn export(exporter: Exporter, receiver: &Receiver, headers: &[(&str, &str)]) -> Vec<Problem> {
     let exporter = headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(*name, *value));
     let exporter =
@@ -373,7 +373,7 @@ fn the_query_of_a_location_is_not_shown() {
     assert_hidden(KEY, "the log", &logged());
 }
 
-/// The variables of a child.
+/// User agent and host that the variables of a child contain.
 #[cfg(target_os = "linux")]
 const AGENT: &str = "vessel-Kq8Zr4Xw/9.7";
 #[cfg(target_os = "linux")]

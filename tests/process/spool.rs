@@ -160,7 +160,7 @@ pub(crate) fn emit_and_note(task: &str, most: u64) -> Telemetry {
     telemetry
 }
 
-/// Lets processes die under load, each at another moment, with their spools in each of these directories. Asserts that
+/// Lets processes die under load, each at another moment. Repeats this with the spool in each of `places`. Asserts that
 /// no accepted record is lost. `STANDPIPE_KILLS` sets the number of deaths. `die` receives the process's task and the
 /// number of records after which the process must die.
 pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl FnMut(&str, &Progress, u64)) {
@@ -271,7 +271,7 @@ fn an_outage_costs_nothing_however_small_the_queue_is() {
 
 /// An exporter with a small queue, whose first attempt lasts longer than the test.
 fn hanging(endpoint: &str, spool: &Path) -> Exporter {
-    // A batch has more than one chunk.
+    // With these limits, a batch has more than one chunk.
     let small = exporter(endpoint, spool).queue_records(2000).batch_records(1000);
     small.timeout(PATIENCE).block_timeout(None).linger(PATIENCE)
 }
@@ -283,8 +283,8 @@ fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
     receiver.pause();
     let telemetry = start(hanging(&receiver.endpoint(), spool.path()));
     let tracer = telemetry.tracer("shop");
-    // Far more than the queue can hold, all during the first attempt: without the spool, the caller would wait for its
-    // end.
+    // Far more than the queue can hold, all during the first attempt: without the spool, the caller would wait for the
+    // end of the attempt.
     emit(&tracer, 0, 0..20_000);
     let during = telemetry.ledger();
     let total = during.total();
@@ -713,7 +713,7 @@ fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
 #[allow(unsafe_code)]
 fn limit_files_to(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the structure outlives the call; a signal that the parent ignores gets its default action again
+    // SAFETY: the structure outlives the call; the default action is restored, because the parent may ignore the signal
     unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
         libc::signal(libc::SIGXFSZ, libc::SIG_DFL);

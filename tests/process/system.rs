@@ -16,7 +16,7 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 static NO_THREAD_BEGINS: AtomicBool = AtomicBool::new(false);
 /// Number of names that were looked up.
 static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
-/// True if the look-up of [`SLOW`] may return. Not a lock, because a process that forks could leave it locked.
+/// True if the look-ups of [`SLOW`] and [`RETURNING`] may succeed. Not a lock, because a fork could leave it locked.
 static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
 /// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(50);
@@ -73,8 +73,8 @@ unsafe extern "C" fn pthread_create(
     unsafe { next(thread, attributes, work, argument) }
 }
 
-/// Returns the function that a function of this module replaces: that of the C library, or that of a sanitizer, which
-/// must see the call. A sanitizer gives its function a second name for this case.
+/// Returns the original of a function of this module: that of the C library, or that of a sanitizer, because the
+/// sanitizer must see the call. A sanitizer gives its function a second name for this case.
 fn next(name: &CStr, of_sanitizer: &CStr) -> *mut c_void {
     // SAFETY: both arguments are C strings, and only an address is returned.
     unsafe {
@@ -99,7 +99,7 @@ type GetAddrInfo = unsafe extern "C" fn(
     *mut *mut libc::addrinfo,
 ) -> c_int;
 
-// SAFETY: has the name, the arguments and the effect of the C library's function, except for some names.
+// SAFETY: has the name, the arguments and the effect of the C library's function, except for hosts in `.test`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getaddrinfo(
     node: *const c_char,

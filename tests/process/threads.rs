@@ -104,7 +104,7 @@ fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    // The thread of the look-up is counted first, so this also waits until the look-up itself is counted.
+    // A look-up is counted later than its thread, so the loop also waits for the count of look-ups.
     while telemetry.ledger().exporters[0].attempts < 5 || system::counts().1 == before.1 {
         std::thread::yield_now();
     }
@@ -212,7 +212,7 @@ fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
     process::report(format!("child {delivered}, parent {parent}"));
 }
 
-/// Bytes that ureq's static allocates when it is initialized, in the first request of a process.
+/// Number of bytes of the allocation with which ureq initializes a static, in the first request of a process.
 const BYTES_OF_THE_STATIC: usize = 10;
 /// Maximum time for which a thread in the middle of the initialization waits for the fork.
 const A_WHILE: Duration = Duration::from_millis(300);

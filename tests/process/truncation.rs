@@ -212,7 +212,7 @@ fn install(kind: &str) {
             "one argument" => (one as usize, 0),
             "once" => (one as usize, libc::SA_RESETHAND),
             "three arguments" => (three as usize, libc::SA_SIGINFO | libc::SA_NODEFER),
-            // The handler of Rust's standard library, which detects stack overflows.
+            // Keeps the handler of Rust's standard library, which detects stack overflows.
             _ => return,
         };
         libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
@@ -220,8 +220,8 @@ fn install(kind: &str) {
     }
 }
 
-/// Runs a child with this `kind` of handler that survives a truncation and then does `what`. Returns the signal that
-/// ends it.
+/// Runs a child that has this `kind` of handler, survives a truncation, and then does `what`. Returns the signal that
+/// ends the child.
 fn ended_by(name: &str, kind: &str, what: &str) -> Option<c_int> {
     let spool = private();
     let task = format!("{NOWHERE} {}|{kind}|{what}", spool.path().display());

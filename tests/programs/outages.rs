@@ -25,7 +25,7 @@ enum Collector {
     Down,
     /// It requires other credentials.
     Unauthorized,
-    /// At its address is another server, which does not support OTLP over HTTP.
+    /// Another server, without OTLP over HTTP, listens at its address.
     WrongPort,
 }
 

@@ -12,8 +12,8 @@ mod source;
 
 /// Read it from the top: a module imports only modules above it, and itself.
 ///
-/// A module is `src/name.rs` or the folder `src/name/`. A name with a star stands for a part of a module; this part has
-/// its own row. `module::Item` allows that one item.
+/// A module is `src/name.rs` or the folder `src/name/`. A name with a star is the row of all files whose paths begin
+/// with that name; no other row applies to them. `module::Item` allows that one item.
 #[rustfmt::skip]
 const LAYERS: &[Row] = &[
     // forks, per-process state, the start of threads, atomics that some machines lack
@@ -24,7 +24,7 @@ const LAYERS: &[Row] = &[
     row("escape",          &[],                                               &[]),
     // the OTLP wire format
     row("record",          &["process"],                                      &[]),
-    // this thread's current span, suppressed instrumentation, the clock, W3C propagation
+    // this thread's current span, suppressed instrumentation, the clock, propagation (W3C, B3)
     row("context",         &["record"],                                       &[]),
     row("context/ticks*",   &["process", "context"],                                  &[]),
     row("context/suppression*", &["process", "context"],                                  &["opentelemetry"]),
@@ -69,7 +69,7 @@ const LAYERS: &[Row] = &[
     // start, flush, shutdown; providers
     row("telemetry",       &["process", "record", "context", "problem", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
     row("telemetry/scope_cache*", &["process"],                               &[]),
-    // bridges from other crates: one outside crate each
+    // bridges from other crates, each with the crates that it bridges
     row("bridge",          &[],                                               &[]),
     row("bridge/tracing*", &["process", "record", "context", "trace", "logs", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["log"]),
@@ -166,7 +166,7 @@ fn no_comment_is_wider_than_it_should_be() {
 
 #[test]
 fn every_thread_is_started_in_one_place() {
-    // The command's own threads are exempt: signal handlers of programs do not run on them.
+    // The command's threads are exempt: its process has no other program, whose signal handlers could run on them.
     let may = |file: &str| file == "process/spawn.rs" || file.starts_with("cli/") || is_test(file);
     let found = named_elsewhere(&source_files(), may, starts_a_thread);
     assert!(found.is_empty(), "use crate::process::spawn:\n{}", lines(&found));
@@ -363,7 +363,7 @@ fn starts_with(path: &[String], allowed: &str) -> bool {
     allowed.split("::").all(|segment| segments.next().is_some_and(|found| found == segment))
 }
 
-/// `record/span.rs` is the module `record::span`; the roots are the crate itself.
+/// `record/span.rs` is the module `record::span`; `lib.rs` and `main.rs` are the crate itself.
 fn module_of(file: &str) -> Vec<String> {
     let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
     if matches!(module, "lib" | "main") {

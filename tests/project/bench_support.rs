@@ -1,5 +1,5 @@
-//! The parts that the benchmarks write into `benches/README.md` and from there into the README: they replace only their
-//! own parts, and mark where a peer is faster.
+//! The benchmarks write their figures into `benches/README.md`, and excerpts of the figures into the README. They
+//! replace only their own parts, and mark where a peer is faster.
 
 use support::publish::{excerpts, replace};
 use support::svg::{Chart, Colour, Curve, Picture};

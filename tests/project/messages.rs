@@ -26,7 +26,7 @@ const SOURCES: [&str; 10] = [
 const MIN_PART: usize = 5;
 /// Texts with fewer words are messages only where a diagnostic is made.
 const MIN_WORDS: usize = 3;
-/// First words of advice, which follows a message after a semicolon, and which the chapter does not repeat.
+/// First words of advice. Advice follows a message after a semicolon. The chapter does not repeat advice.
 const ADVICE: &str = "add begin build close configure describe did encode end for give indent leave name percent-encode put \
                       quote raise remove rename save select send set write";
 /// Beginnings of texts that are not messages: names, words to search for, parts of messages, advice, and assertions.

@@ -133,7 +133,7 @@ fn configurations_are_read_without_a_diagnostic_and_manifests_by_cargo() {
     assert!(read[0] >= 3 && read[1] >= 5 && read[2] >= 2, "{read:?}");
 }
 
-/// Checks the part of a manifest: dependencies have features of this crate, and a profile is one that is measured.
+/// Checks a part of a manifest: this crate has the named features, and the benchmarks measure the same profile.
 fn check_manifest(place: &str, code: &str) {
     let part: toml::Table = code.parse().unwrap_or_else(|error| panic!("{place}: {error}"));
     if let Some(dependencies) = part.get("dependencies") {

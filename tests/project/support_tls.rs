@@ -124,7 +124,7 @@ fn memory_held_is_seen_while_it_is_held_and_as_the_peak_afterwards() {
     assert!(peak >= before + (60 << 20), "{before} bytes before, {peak} at the peak");
 }
 
-/// Closed or reset, but not still open and silent.
+/// Asserts that the connection is closed or reset. An open connection without data would time out.
 fn assert_ended(read: io::Result<usize>) {
     if let Err(error) = read {
         assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");

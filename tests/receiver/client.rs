@@ -157,8 +157,8 @@ pub(crate) fn logs(records: usize) -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// An `ExportMetricsServiceRequest` with one sum for each element of `points`, which is the sum's number of points.
-/// Their values count from 0.
+/// An `ExportMetricsServiceRequest` with one sum for each element of `points`, which is the sum's number of points. The
+/// values of the points count from 0.
 pub(crate) fn metrics(points: &[usize]) -> Vec<u8> {
     let sum = |points| Sum {
         data_points: (0..points)

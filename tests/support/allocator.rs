@@ -35,12 +35,12 @@ pub(crate) fn mark() -> usize {
     held
 }
 
-/// Returns the peak since the [`mark`], above the bytes at that time.
+/// Returns the number of bytes by which the peak since [`mark`] exceeds `marked`, the result of [`mark`].
 pub(crate) fn rise(marked: usize) -> usize {
     PEAK.load(Ordering::SeqCst).saturating_sub(marked)
 }
 
-/// Makes this thread call `hook` at every step of the allocator from now on, or no hook.
+/// Sets the hook that this thread calls at every step of the allocator. `None` removes the hook.
 pub(crate) fn set_hook(hook: Option<&'static Hook>) {
     HOOK.set(hook);
 }

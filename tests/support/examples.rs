@@ -46,7 +46,7 @@ fn build(example: &str, folder: &Path) {
         Some("debug") | None => "test",
         Some(name) => name,
     };
-    // With an explicit target, the profiles' folders are in a folder named after it, which has no `.rustc_info.json`.
+    // If a target was given, the profile's folder is in the target's folder, which has no `.rustc_info.json`.
     let asked = folder.parent().filter(|parent| !parent.join(".rustc_info.json").exists());
     let target = asked.and_then(Path::file_name).map(|target| [OsStr::new("--target"), target]);
     let cargo = Command::new(env!("CARGO"))

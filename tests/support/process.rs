@@ -1,4 +1,4 @@
-//! A test that needs a separate process runs itself again as a child with a task.
+//! A test that needs a separate process starts itself again as a child. An environment variable has the child's task.
 
 use std::io::{self, BufRead, BufReader};
 use std::panic::Location;

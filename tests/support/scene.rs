@@ -20,8 +20,8 @@ pub(crate) const A_WHILE: Duration = Duration::from_millis(100);
 /// A timeout that is longer than any test: a wait that ends has not ended because of this timeout.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
 
-/// An exporter without delays, except those that the test configures. Its callers wait for as long as the test lets
-/// them.
+/// An exporter without delays, except those that the test configures. Callers that find the queue full wait without a
+/// timeout.
 pub(crate) fn exporter(receiver: &Receiver) -> Exporter {
     exporter_to(&receiver.endpoint())
 }

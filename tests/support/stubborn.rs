@@ -31,7 +31,7 @@ impl Unanswered {
             match TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
                 Ok(stream) => queue.push(stream),
                 Err(error) => {
-                    // Wine uses the queue of the Unix kernel. Windows itself refuses connections to a full queue.
+                    // Windows refuses connections to a full queue. Wine does not: it uses the queue of the Unix kernel.
                     assert_eq!(error.kind(), ErrorKind::TimedOut, "this system leaves no connect waiting");
                     return Self { address, _held: (listener, queue) };
                 }
@@ -108,7 +108,7 @@ pub(crate) fn serve(conduct: impl Fn(TcpStream) + Send + 'static) -> SocketAddr 
     address
 }
 
-/// Starts a server that sends fixed bytes to any client, and waits until it disconnects.
+/// Starts a server that sends fixed bytes to each client, and then waits until the client disconnects.
 pub(crate) fn saying(words: &'static [u8]) -> SocketAddr {
     serve(move |mut client| {
         let _ = client.read(&mut [0; 4096]);

@@ -102,8 +102,8 @@ fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
     let _default = tracing_subscriber::registry().with(reloaded).set_default();
     let _open = info_span!("open");
     let (report, reported) = mpsc::channel();
-    // The reload must not wait for room in the queue: meanwhile every other thread that traces waits, even one that
-    // could make room.
+    // The reload must not wait for room in the queue: during a reload, every other thread that traces waits, even a
+    // thread that could make room.
     thread::spawn(move || report.send(handle.reload(None).is_ok()));
     let at_once = reported.recv_timeout(PATIENCE);
     receiver.resume();

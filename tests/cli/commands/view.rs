@@ -388,7 +388,7 @@ fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
 #[test]
 #[cfg(unix)]
 fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
-    // Reading twenty million lines takes longer than a second on any machine.
+    // The bar appears after a second, and reading twenty million lines takes longer on any machine.
     let scratch = Scratch::new();
     let file = scratch.write("large.jsonl", "{}\n".repeat(20_000_000));
     let (mut screen, terminal) = crate::exec::pseudo_terminal();
@@ -426,7 +426,7 @@ impl Screen {
         // Ctrl-C also reaches the shell. Without the trap, dash would end before it runs the last command.
         let command = format!("trap : INT; stty cols {columns} rows {rows}; {command}; stty -a");
         let mut script = std::process::Command::new("script");
-        // If the tests are a background job of a script, SIGINT is ignored and inherited, and Ctrl-C has no effect.
+        // A background job of a script ignores SIGINT, and the command would inherit that: Ctrl-C would have no effect.
         crate::exec::heed_signals(&mut script);
         let process = script
             .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
@@ -452,13 +452,13 @@ impl Screen {
         Some(Self { process, shown, seen: Vec::new() })
     }
 
-    /// Waits until the text appears after everything that earlier calls have waited for. Returns the output since then.
+    /// Waits until the text appears after the match of the previous call. Returns the output after that match.
     fn wait_for(&mut self, part: &str) -> String {
         loop {
             let text = String::from_utf8_lossy(&self.seen).into_owned();
             if let Some(place) = text.find(part) {
-                // Positions in the lossy text are also positions in the bytes, except after a character that is cut off
-                // at the end: its replacement is longer, so the range is limited.
+                // Positions in the lossy text are also positions in the bytes, unless the last character is cut. Then
+                // its replacement may be longer than the bytes, so the range is limited.
                 self.seen.drain(..(place + part.len()).min(self.seen.len()));
                 return text;
             }
@@ -535,7 +535,7 @@ fn a_terminal_is_interactive_and_restored_at_the_end() {
         screen.press("/card.network\r\x1b[A");
         screen.press("l");
         screen.wait_for("ERROR   no funds");
-        // The text of the search already contains the trace whose log records are shown.
+        // `l` has set the search to `trace:` and the id, and `/` continues this search.
         screen.press("t/ dur>5\r");
         screen.wait_for("write a time with its unit");
         screen.press("?");

@@ -464,7 +464,7 @@ fn started(sampling: &str, receiver: &Receiver) -> Telemetry {
 
 #[test]
 fn a_trace_is_kept_by_its_id_alone_whatever_its_parent_says() {
-    // The sampler uses the low 8 bytes without their last bit: half of these 63-bit numbers are below 2^62.
+    // The sampler shifts the low 8 bytes right by one bit, and compares the result with a bound: 2^62 for 50 %.
     for (sampling, low_half, is_kept) in [
         ("50", "7fffffffffffffff", true),
         ("50", "8000000000000000", false),

@@ -1,4 +1,4 @@
-//! The environment's proxies are used through a tunnel.
+//! gRPC connections go through a tunnel of the environment's proxy.
 //!
 //! Variables belong to the whole process, so each test exports from a child process with its own environment.
 
@@ -40,8 +40,8 @@ fn export_through(proxy: &str) -> Vec<String> {
     let variables = [
         ("http_proxy", proxy),
         ("HTTP_PROXY", proxy),
-        // `ALL_PROXY` is set as well, because `HTTP_PROXY` is ignored under CGI (on Windows, `http_proxy` too), and a
-        // `REQUEST_METHOD` that is set counts as CGI, even if it is empty.
+        // The `REQUEST_METHOD` below counts as CGI, although it is empty. Under CGI, `HTTP_PROXY` is ignored (on
+        // Windows, `http_proxy` too), so `ALL_PROXY` is set as well.
         ("all_proxy", proxy),
         ("ALL_PROXY", proxy),
         ("no_proxy", ""),

@@ -102,7 +102,7 @@ fn reference(index: usize) -> Vec<u8> {
     }
 }
 
-/// Returns the size of a field, as HTTP/2 counts it.
+/// Returns the size of a list of fields, as HTTP/2 counts it.
 fn size(fields: &[Field]) -> usize {
     fields.iter().map(|field| field.name.len() + field.value.len() + 32).sum()
 }

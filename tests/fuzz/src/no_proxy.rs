@@ -9,7 +9,7 @@ use crate::config::SECRET;
 /// Maximum size of a diagnostic: more than any diagnostic needs.
 const MAX_MESSAGE_BYTES: usize = 500;
 
-/// An input is a value of `NO_PROXY`. The secret is inserted where a private key begins.
+/// An input is a value of `NO_PROXY`. The secret is inserted into private keys, which no diagnostic may show.
 pub fn check(text: &str) {
     if text.contains('\0') {
         return;
@@ -30,7 +30,7 @@ pub fn check(text: &str) {
     }
     let found = config.diagnostics().len();
     assert_eq!(config.clone().with_environment().expect("as before").diagnostics().len(), found);
-    // The start decides whether the host is reached directly.
+    // The start compares the host with the entries.
     let telemetry = Telemetry::start(config).expect("it is in order");
     let lost = telemetry.shutdown(Duration::from_secs(1)).lost();
     assert_eq!(lost, 0);

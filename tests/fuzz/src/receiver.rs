@@ -1,4 +1,4 @@
-//! Invariants of the receiver for any client. It is a real one, on loopback.
+//! Invariants of a real receiver on loopback, for any client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

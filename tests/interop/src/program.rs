@@ -31,7 +31,7 @@ pub(crate) struct Setup<'a> {
 pub(crate) enum To<'a> {
     Port(u16),
     UnixSocket(&'a Path),
-    /// Writes a file instead of sending; small, so that it is rotated.
+    /// Writes files with a limit of 4 KiB instead of sending, so that the exporter rotates them.
     File(&'a Path),
 }
 

@@ -1,4 +1,4 @@
-//! B3 with another SDK: both read what the other one writes, in both forms.
+//! B3 with another SDK: each SDK reads the headers that the other one writes, as one header and as several.
 
 use std::collections::BTreeMap;
 use std::io::Write;

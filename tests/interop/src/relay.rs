@@ -49,7 +49,7 @@ impl Relay {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of connections that the server has closed. The client can see the end of each of them.
+    /// Returns the number of connections that the server has closed, and whose end was forwarded to the client.
     pub(crate) fn closed_by_server(&self) -> usize {
         self.state.closed_by_server.load(Ordering::SeqCst)
     }

@@ -1,5 +1,5 @@
-//! Consistent sampling with another SDK: both make the same decisions, send the same thresholds, and follow each
-//! other's.
+//! Consistent sampling with another SDK: both SDKs make the same decisions with the same thresholds. If a parent has
+//! a threshold of the other SDK, both SDKs follow this threshold.
 
 use serde::{Deserialize, Serialize};
 use standpipe::config::ComposableSampler;
@@ -84,7 +84,7 @@ fn compare(environment: &Environment<'_>) -> Result<String, Error> {
     Ok(format!("{} decisions agree, {followed} thresholds followed both ways", ours.len()))
 }
 
-/// Lets each SDK follow the decisions of the other one. Returns the number of sampled spans.
+/// Checks that both SDKs sample below each parent that the other SDK has sampled. Returns the number of parents.
 fn follow(
     environment: &Environment<'_>,
     questions: &[Question],
@@ -153,9 +153,9 @@ fn ask(environment: &Environment<'_>, questions: &[Question]) -> Result<Vec<Deci
 }
 
 /// Returns whether both decisions are equal, with thresholds that agree in the digits that we send. If a span is
-/// dropped, the other SDK may leave a threshold in the state. The other fields are not compared then.
+/// dropped, the other SDK may leave a threshold in the state. Then the states are not compared.
 fn agree(ours: &Decision, theirs: &Decision) -> bool {
-    // The order of entries is not compared: an SDK may leave an unchanged entry in its place.
+    // The order of entries is not compared: one SDK may keep the position of an entry that another SDK moves.
     let parts = |state: &str| {
         let (mut threshold, mut others) = (None, Vec::new());
         for entry in state.split(',') {

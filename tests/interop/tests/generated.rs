@@ -1,7 +1,7 @@
 //! Checks that the committed message types are exactly those that the schemas in `proto/` generate.
 //!
 //! After a change of a schema, run `STANDPIPE_REGENERATE=1 cargo test --test generated` in `tests/interop`. The test
-//! is not one of the crate's own tests, because a quarter of the crates would then serve only the generator.
+//! is not in the crate itself, because a quarter of the crate's dependencies would then be only for this test.
 
 use std::path::Path;
 use std::{env, fs};

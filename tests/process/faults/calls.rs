@@ -84,7 +84,7 @@ fn is_traced(task: &str) -> bool {
 /// process, 0 allows none.
 #[allow(unsafe_code)]
 fn allow_tracing_by(process: libc::c_ulong) {
-    // SAFETY: takes numbers; fails on systems without this rule
+    // SAFETY: the call takes only numbers, and fails on systems without this rule
     unsafe { libc::prctl(libc::PR_SET_PTRACER, process, 0, 0, 0) };
 }
 
@@ -103,7 +103,7 @@ const FAULTS: [(&str, &str, &str, &str); 8] = [
     (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "2+"),
 ];
 
-/// Name of the fault in a call that the worker makes only if its exporter ends with requests left in the spool.
+/// Name of the fault whose call the worker makes only if requests are in the spool when its exporter ends.
 const AT_THE_END: &str = "replace";
 const RECORDS: u64 = 3000;
 

@@ -43,7 +43,7 @@ fn mount_tmpfs(command: &mut Command, directory: &Path, bytes: u64) {
             checked(libc::mount(tmpfs, target.as_ptr(), tmpfs, 0, options.as_ptr().cast()))
         }
     };
-    // SAFETY: between fork and exec it makes system calls, and allocates at most an error
+    // SAFETY: between fork and exec, `mount` only makes system calls, and allocates memory only for an error
     unsafe { command.pre_exec(mount) };
 }
 

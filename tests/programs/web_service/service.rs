@@ -49,7 +49,7 @@ impl Service {
     }
 }
 
-/// Reads a service's ledger, in which nothing may be lost.
+/// Numbers of records that a service has delivered, read from a ledger without losses.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Delivered {
     pub(crate) spans: u64,

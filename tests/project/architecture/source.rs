@@ -323,7 +323,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// A quote opens a character if it closes after one, or after an escape; otherwise it is a lifetime.
+/// A quote begins a character if a backslash follows it, or a character and a quote; otherwise, it begins a lifetime.
 fn is_character(literal: &str) -> bool {
     let mut after = literal.chars().skip(1);
     after.next() == Some('\\') || after.next() == Some('\'')

@@ -32,7 +32,7 @@ pub(crate) struct Grpc {
     next_stream: u32,
     /// Whether received bytes are returned to the server's windows.
     pub(crate) gives_back: bool,
-    /// Frames that were read while another one was searched for.
+    /// Frames that `frame_of` or `reply` has read, but not returned.
     kept: Vec<Frame>,
 }
 
@@ -226,7 +226,7 @@ impl Grpc {
         Ok(reply)
     }
 
-    /// Returns the bytes of the connection's window that the server has returned, in frames that were read and kept.
+    /// Returns the sum of the server's window updates for the connection, in the kept frames.
     pub(crate) fn given_back(&self) -> usize {
         let updates = self.kept.iter().filter(|frame| frame.kind == WINDOW_UPDATE && frame.stream == 0);
         updates.map(|frame| frame.number(0) as usize).sum()

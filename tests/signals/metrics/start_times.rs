@@ -54,8 +54,7 @@ fn starts_an_observed_series_at_the_creation_or_at_the_collection_before_it_was_
     let round = Arc::new(AtomicU64::new(0));
     let before = now();
     telemetry.meter("shop").build("seen").observe_counter(move |observer| {
-        // The second collection is the first to observe the second series, and the third no longer observes the
-        // first.
+        // Collection 0 observes series 0, collection 2 observes series 1, and all others observe both.
         match round.fetch_add(1, Ordering::SeqCst) {
             0 => observer.observe(1, &[("n", 0)]),
             2 => observer.observe(1, &[("n", 1)]),

@@ -1,5 +1,5 @@
-//! The TLS front. Two threads per connection, one for each direction, share the TLS state behind a mutex. Neither
-//! thread holds the mutex while it waits for the network.
+//! The TLS front. Two threads per connection, one for each direction, share the TLS state behind a mutex. A thread may
+//! hold the mutex while it writes to the client, but never while it reads from a socket.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -150,7 +150,7 @@ impl TlsFront {
 impl Drop for TlsFront {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::SeqCst);
-        // The acceptor waits for a connection; this one wakes it to look at the flag.
+        // The acceptor waits for a connection. This connection wakes the acceptor, which then reads the flag.
         let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
         if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
             let panicked = acceptor.join().is_err();
@@ -164,7 +164,7 @@ enum Conduct {
     Stall,
 }
 
-/// A connection under way. Its sockets are kept to be shut when the front is dropped.
+/// An open connection. A drop of the front shuts these sockets.
 struct Connection {
     sockets: Vec<TcpStream>,
     thread: Option<JoinHandle<()>>,
@@ -325,7 +325,7 @@ fn server_config(identity: &Identity, verifier: Arc<dyn ClientCertVerifier>) -> 
     Arc::new(config)
 }
 
-/// Set explicitly, so that no test depends on a process-wide default.
+/// Every configuration names this provider, so that no test depends on a process-wide default.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }

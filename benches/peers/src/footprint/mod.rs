@@ -1,7 +1,7 @@
 //! Measures the footprint of programs: crates, file size, threads, memory and build time.
 //!
-//! Each program is a package in a separate workspace, so that cargo does not unify its features with those of the
-//! others. Each program is run, and its span must arrive.
+//! Each program is a package that is built alone, so that cargo does not unify its features with those of the others.
+//! Each program is run, and its span must arrive.
 
 mod hello;
 mod map;

@@ -29,8 +29,8 @@ pub(super) const HTTP: Contender = Contender {
 
 fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
     let compression = if order.is_compressed { Compression::Gzip } else { Compression::None };
-    // Requests of one span are sent at once, larger requests only at a flush. A request that is sent because it is full
-    // may have a few spans less than the limit.
+    // The worker may send a request that has a few spans less than the limit. So the limit is twice the size of a
+    // request, and a flush sends each request. If a request has one span, the worker sends each span at once.
     let (linger, most) = if order.spans == 1 { (Duration::ZERO, 1) } else { (LONG, 2 * order.spans) };
     let exporter = exporter
         .throttle(Duration::ZERO)

@@ -104,8 +104,8 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Creates a contender. `flush` returns when everything has been sent. `end` returns then, too, or when its budget
-    /// is used up.
+    /// Creates a contender. `flush` returns when everything has been sent. `end` also returns when its budget is used
+    /// up.
     pub(super) fn new(
         spans: impl Spans + Clone + 'static,
         flush: impl Fn() -> Result<(), Error> + 'static,
@@ -154,8 +154,8 @@ impl Pipe {
         }
     }
 
-    /// Emits one child per element of `times`, in traces with 15 children each, and stores there the nanoseconds that
-    /// each child took. The children begin at this distance from each other.
+    /// Emits one child per element of `times`, in traces of 15 children, and stores in the element the nanoseconds that
+    /// the child took. The children begin `distance` apart.
     pub(super) fn time(&self, times: &mut [u32], distance: Duration) {
         (self.time)(times, distance);
     }

@@ -17,7 +17,7 @@ struct Sizes {
     rounds: u64,
     /// Number of runs for start and shutdown. The best one counts.
     starts: u64,
-    /// Number of contenders for which instructions and the unanswered shutdown are measured. Both take long.
+    /// Number of contenders with two long measurements: instructions, and a shutdown that no collector answers.
     thorough: usize,
 }
 
@@ -129,7 +129,7 @@ pub(super) fn send(
     figures.add(&CALLER_CPU, each("callers-cpu")?);
     figures.add(&CPU, each("cpu")?);
     figures.add(&RATE, 1e9 / each("wall")?);
-    // Contenders that are not libraries but lower bounds of the cost have no memory and threads worth showing.
+    // Contenders that are only lower bounds of the cost are not libraries, so their memory and threads are not shown.
     if contender.can(Task::First) {
         figures.add(&MEMORY, found.number("memory")? as f64);
         figures.add(&THREADS, found.number("threads")? as f64);

@@ -26,8 +26,8 @@ pub(super) const CONTENDER: Contender = Contender {
     start,
 };
 
-/// Backlog at which a single caller waits. Each further caller lowers this limit by [`STEP`] spans, which it may emit
-/// before it waits.
+/// Backlog at which a single caller waits. The limit is lower by [`STEP`] spans for each further caller, because each
+/// caller emits that many spans before it checks the backlog.
 const LIMIT: u64 = 8_192;
 
 fn start(setup: &Setup) -> Result<Pipe, Error> {

@@ -41,8 +41,8 @@ pub(super) const SPAN: Contender = Contender {
 
 /// Backlog at which callers wait. Even if each span is a separate command, the ring of commands has room for them.
 const LIMIT: u64 = 8_192;
-/// Report interval of runs with more spans than [`LIMIT`]. fastrace reports at once if its ring of commands is half
-/// full, but a command can hold many spans, so the backlog may reach the limit before that.
+/// Report interval of runs with more spans than [`LIMIT`]. fastrace reports earlier only if its ring of commands is
+/// half full. A command can hold many spans, so the backlog may reach the limit first.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 fn start(setup: &Setup, pipe: fn(Traces) -> Pipe) -> Result<Pipe, Error> {

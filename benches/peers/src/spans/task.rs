@@ -139,7 +139,7 @@ fn measured_emitting(emit: &dyn Fn(u64), spans: u64) {
 /// Name of the function above.
 pub(super) const MEASURED: &str = "measured_emitting";
 
-/// Times each child. The children begin at this distance from each other.
+/// Times each child. The children begin `distance` apart.
 fn hurry(contender: &Contender, setup: &Setup, distance: Duration) -> Result<(), Error> {
     // Filled with ones, so that its pages are resident before the first measurement.
     let mut times = vec![1; (setup.spans / TRACE) as usize * CHILDREN];

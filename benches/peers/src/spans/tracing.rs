@@ -56,7 +56,7 @@ fn opentelemetry(setup: &Setup) -> Result<Pipe, Error> {
     Ok(otel::pipe(Traces(adopt), provider, None).paced(pace))
 }
 
-/// Emits spans of the `tracing` crate. The function sets the remote parent of a root.
+/// Emits spans of the `tracing` crate. The field is a function that sets the remote parent of a root.
 #[derive(Clone)]
 struct Traces<A>(A);
 

@@ -61,7 +61,7 @@ const VARIATIONS: [Variation; 10] = [
     Variation { name: "20 ms for an answer", conditions: Conditions { delay: Duration::from_millis(20), ..USUAL }, measures: OF_DELAY },
 ];
 
-/// Spans in a full run and in a smoke run. They are whole traces for each of 8 producers.
+/// Spans in a full run and in a smoke run. Divided among 8 producers, both numbers are whole traces.
 const SPANS: [u64; 2] = [256_000, 2_048];
 const ROUNDS: [u64; 2] = [2, 1];
 

@@ -1,7 +1,7 @@
 """Reads headers with OpenTelemetry's B3 propagator for Python, and writes the headers that it passes on.
 
-Each line of standard input is a JSON object of headers. The line of the answer has the trace id, the span id and the
-sampling that were read, and the headers of both forms.
+Each line of standard input is a JSON object of headers. Its answer has the trace id, the span id and the sampling
+decision that were read, and the headers of both forms.
 """
 
 import json

@@ -15,7 +15,7 @@ pub(super) fn run(order: Order<'_>, gzip: bool, stage: &Stage) -> Result<Sent, E
     play(&setup(order, gzip, stage), stage)
 }
 
-/// Writes every field to files in this folder, which the server reads, and compares.
+/// Writes every field to files in this folder. Compares the records that the server has read from these files.
 pub(super) fn write(order: Order<'_>, folder: &Path, stage: &Stage) -> Result<Sent, Error> {
     let file = folder.join("lines.jsonl");
     play(&Setup { to: To::File(&file), ..setup(order, false, stage) }, stage)

@@ -27,7 +27,7 @@ pub(super) fn run(order: Order<'_>, stage: &Stage) -> Result<String, Error> {
             span.context().span_id().to_string()
         })
         .collect();
-    // Refused once, then accepted in two halves.
+    // A server with the usual limit refuses the request, and then accepts its two halves: three attempts.
     let (expected, problems) = match order.largest {
         Largest::Raised => (1, &[][..]),
         Largest::Usual => (3, &[ProblemKind::TooLarge][..]),

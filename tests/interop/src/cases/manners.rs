@@ -1,5 +1,5 @@
-//! Servers with unusual settings, and servers that close connections: every field, then requests of many sizes, each
-//! sent once.
+//! Servers with unusual settings, and servers that close connections. The program sends every field, then requests of
+//! many sizes, each in one attempt.
 
 use std::thread;
 

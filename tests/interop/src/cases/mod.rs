@@ -124,8 +124,8 @@ fn spans_to<'a>(order: Order<'a>, port: u16, more: &'static str) -> Setup<'a> {
     Setup { transport, to: To::Port(port), identity, gzip: false, signals: Signals::Spans, more }
 }
 
-/// Returns an error unless exactly these spans have arrived, each at least once. Otherwise returns how many arrived
-/// twice.
+/// Returns the number of duplicate arrivals. Returns an error if a span is missing, or if a span arrived that was not
+/// sent.
 pub(crate) fn same_spans(sent: &[String], records: &[Record]) -> Result<usize, Error> {
     let sent: HashSet<&str> = sent.iter().map(String::as_str).collect();
     let ids: Vec<&str> = records.iter().filter_map(|record| record.body["spanId"].as_str()).collect();

@@ -24,8 +24,8 @@ pub(crate) const NAME: &str = "growing";
 
 const SPANS_OF_A_TRACE: usize = 3;
 const BETWEEN_TRACES: Duration = Duration::from_millis(1);
-/// Number of requests that the agent's queue can hold: with `ROOMY`, all that are sent; with `SMALL`, so few that the
-/// agent refuses requests while a gateway is stopped.
+/// Number of requests that the agent's queue can hold. `ROOMY` holds all requests of a test. `SMALL` is full soon after
+/// a gateway has stopped, and the agent then refuses requests.
 const ROOMY: usize = 10_000;
 const SMALL: usize = 20;
 /// Time for which a Collector is stopped.
@@ -178,7 +178,7 @@ fn start(transport: Transport, tiers: &Tiers) -> Result<Program, Error> {
     })
 }
 
-/// Sends a trace whose last span may have failed. Returns the ids of its spans.
+/// Sends a trace, whose last span fails if `is_error` is true. Returns the ids of its spans.
 fn trace(tracer: &Tracer, is_error: bool) -> Vec<String> {
     let root = tracer.span_builder("trace").root().start();
     let mut ids = vec![root.context().span_id().to_string()];

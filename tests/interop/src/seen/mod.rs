@@ -1,4 +1,4 @@
-//! Records that servers received, from OTLP JSON, in one normal form.
+//! Records that servers received, as OTLP JSON or as protobuf, in one normal form.
 
 mod normal;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Removes fields that have protobuf's default value, writes every number as text, and attributes as a map.
+/// Removes fields that have protobuf's default value, writes every number as text, and converts attributes to a map.
 pub(crate) fn normal(tree: Value) -> Value {
     tidy(tree).unwrap_or(Value::Null)
 }

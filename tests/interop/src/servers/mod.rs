@@ -84,7 +84,7 @@ pub(crate) struct Manner {
 pub(crate) enum Pace {
     /// At once. All requests use one connection.
     AtOnce,
-    /// After this time. The requests together last longer than the server keeps a connection, so they need several.
+    /// After this time. All requests together take longer than the server keeps one connection open.
     Every(Duration),
     /// Once the server has closed the idle connection. Each request needs a new one.
     AfterHangUp,

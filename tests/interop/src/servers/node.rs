@@ -21,7 +21,7 @@ const MANNERS: [Manner; 4] = [
     },
 ];
 
-/// HTTP/2 settings that most servers never use.
+/// Returns a manner with HTTP/2 settings that most servers never use.
 const fn asking(name: &'static str, what: &'static str) -> Manner {
     Manner { name, what, transports: &[Transport::Grpc], requests: 40, pace: Pace::AtOnce }
 }

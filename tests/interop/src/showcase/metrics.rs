@@ -74,7 +74,7 @@ fn measure(meter: &Meter) {
     [1.0, 2.0, 4.0].iter().for_each(|&value| size.record(value, ()));
 }
 
-/// Bucket counts of the values 1, 2 and 4 at the finest scale with at most 160 buckets: 64 for each power of two.
+/// Bucket counts of the values 1, 2 and 4. The finest scale that needs at most 160 buckets has 64 per power of two.
 fn powers_of_two() -> Vec<u8> {
     (0..=128).map(|bucket| u8::from(bucket % 64 == 0)).collect()
 }

@@ -24,7 +24,7 @@ pub(crate) struct Showcase {
 }
 
 impl Showcase {
-    /// Emits all records. They have been sent once the telemetry is shut down.
+    /// Emits all records. After the shutdown of the telemetry, all of them have been sent.
     pub(crate) fn play(telemetry: &Telemetry, delta: bool) -> Result<Self, Error> {
         let begun = SystemTime::now();
         let spans = spans::play(telemetry)?;
@@ -77,7 +77,7 @@ fn expect(signal: &'static str, scope: Value, body: Value) -> Record {
     Record::new(signal, resource, scope, body)
 }
 
-/// A time long before the run, to the nanosecond.
+/// Returns a time long before the run, with all digits down to nanoseconds.
 fn time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::new(1_700_000_000 + seconds, 123_456_789)
 }

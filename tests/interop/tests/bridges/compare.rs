@@ -50,7 +50,7 @@ impl Found<'_> {
         for (node, partner) in &mut pairs {
             *partner = take(&mut left, |other| other.name == node.name);
         }
-        // The remaining spans are compared in order, and the names of each pair differ.
+        // The remaining spans are paired in order. The two names of such a pair differ.
         for (_, partner) in pairs.iter_mut().filter(|(_, partner)| partner.is_none()) {
             *partner = take(&mut left, |_| true);
         }

@@ -17,7 +17,7 @@ pub(crate) fn start(service: &str) -> Result<Telemetry, Box<dyn Error>> {
     let config = Config::from_env()?.service_name(service);
     let telemetry = Telemetry::start(config.on_problem(|problem| eprintln!("telemetry: {problem}")))?;
 
-    // The names of the spans identify the code, and the thread of a request is not interesting.
+    // The layer omits the thread, which does not matter, and the location, because the span names identify the code.
     let layer = TracingLayer::new(&telemetry).location(false).threads(false);
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber)?;

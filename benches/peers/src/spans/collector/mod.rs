@@ -32,8 +32,8 @@ pub(super) struct Collector {
 pub(super) struct Arrived {
     pub(super) spans: u64,
     pub(super) bytes: u64,
-    /// Complete spans: all of them, those that also have a kind, and those that also have values of their own types
-    /// (integers and bools, not text). Counted only while every span is inspected.
+    /// Complete spans. Of these spans, `with_kind` counts those with a kind, and `with_types` those whose integers and
+    /// bools are not text. These three fields change only while the collector inspects every span.
     pub(super) complete: u64,
     pub(super) with_kind: u64,
     pub(super) with_types: u64,

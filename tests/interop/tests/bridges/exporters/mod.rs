@@ -116,7 +116,7 @@ impl Program {
     }
 }
 
-/// Metrics are exported when the program flushes.
+/// Longer than any test, so that metrics are exported only when the program flushes or shuts down.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 fn resource() -> Resource {

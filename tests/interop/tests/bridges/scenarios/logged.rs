@@ -10,7 +10,7 @@ use super::{Scenario, Stage, scenarios};
 pub(super) const ALL: &[Scenario] =
     scenarios![logged_at_every_level, logged_with_a_target, logged_outside_of_spans];
 
-/// A process has one logger, which uses the subscriber of each thread.
+/// A process has only one logger. It uses the subscriber of the thread that logs.
 fn install() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| LogTracer::init().unwrap());

@@ -1,4 +1,4 @@
-//! Settings that both stacks have, and the default of each.
+//! Settings that both stacks have, and each stack's own defaults.
 
 use tracing::{debug, error, info, info_span};
 

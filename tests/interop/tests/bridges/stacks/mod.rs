@@ -10,7 +10,7 @@ use tracing_subscriber::{Layer, Registry};
 pub(crate) use ours::Ours;
 pub(crate) use usual::Usual;
 
-/// Service name of both stacks, and name of all scopes.
+/// Service name of both stacks, and name of the scope unless targets are the scopes.
 pub(crate) const PROGRAM: &str = "shop";
 
 pub(crate) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
@@ -43,7 +43,7 @@ pub(crate) struct Remote {
     pub(crate) tracestate: &'static str,
 }
 
-/// Settings that both stacks have. The default is that of the usual stack.
+/// Settings that both stacks have. [`Settings::USUAL`] has the defaults of the usual stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) location: bool,

@@ -89,7 +89,7 @@ impl<'a> Families<'a> {
     }
 }
 
-/// Adds facts: the trace, the parent if it is remote, and whether start and end are within those of the parent.
+/// Adds facts: the trace, the parent if it did not arrive, and whether the span starts and ends within its parent.
 fn origin(span: &Span, parent: Option<&Span>, names: &Names, facts: &mut Facts) {
     let trace = match parent {
         Some(parent) if parent.trace_id == span.trace_id => "that of its parent".to_owned(),
