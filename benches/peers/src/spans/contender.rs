@@ -112,16 +112,11 @@ impl Pipe {
         end: impl FnOnce(Duration) -> Result<(), Error> + 'static,
     ) -> Self {
         let timed = spans.clone();
-        Self {
-            emit: Box::new(move |count| emit(&spans, count)),
-            time: Box::new(move |times, distance| time(&timed, times, distance)),
-            pace: None,
-            flush: Box::new(flush),
-            end: Box::new(end),
-        }
+        let pipe = Self::raw(move |count| emit(&spans, count)).timed(timed);
+        Self { flush: Box::new(flush), end: Box::new(end), ..pipe }
     }
 
-    /// Creates a contender that only sends.
+    /// Creates a contender that only emits.
     pub(super) fn raw(emit: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self {
             emit: Box::new(emit),
@@ -130,6 +125,11 @@ impl Pipe {
             flush: Box::new(|| Ok(())),
             end: Box::new(|_| Ok(())),
         }
+    }
+
+    /// Times these spans.
+    pub(super) fn timed(self, spans: impl Spans + 'static) -> Self {
+        Self { time: Box::new(move |times, distance| time(&spans, times, distance)), ..self }
     }
 
     /// Makes callers wait where the queue would drop spans.

@@ -6,7 +6,7 @@ use super::contender::Contender;
 use super::figures::{Figures, Measure};
 use super::run::{Conditions, Runs};
 use super::task::{NEVER, Task};
-use super::{CONDUCT_TABLE, CONTENDERS, HURRY_TABLE, NAME};
+use super::{CONDUCT_TABLE, CONTENDERS, HURRY_TABLE, NAME, STEADY_TABLE};
 use crate::support::child::Findings;
 use crate::support::table::{Table, hundredths, tenths, whole};
 use crate::support::{Error, publish};
@@ -86,27 +86,27 @@ pub(super) fn measure(
         }
     }
     show::<{ COSTS.len() + 2 }>(
-        Some(NAME),
+        NAME,
         &COSTS,
         &all,
         "spans: what each costs from the call to the collector's answer, in traces of 16, one producer, nothing lost; best \
          of the rounds; in brackets how many times standpipe's",
     )?;
     show::<{ CONDUCT.len() + 2 }>(
-        Some(CONDUCT_TABLE),
+        CONDUCT_TABLE,
         &CONDUCT,
         &all,
         "spans: bytes of each; peak memory since before the start, and threads; from the start to a flushed trace; shutdown \
          when idle, and when nobody answers",
     )?;
     show::<{ HURRY.len() + 2 }>(
-        Some(HURRY_TABLE),
+        HURRY_TABLE,
         &HURRY,
         &all,
         "spans in a tight loop: queues as they are by default, no caller waits, each call timed",
     )?;
     show::<{ STEADY.len() + 2 }>(
-        None,
+        STEADY_TABLE,
         &STEADY,
         &all,
         "spans at a steady rate: queues as they are by default, no caller waits, each call timed",
@@ -201,9 +201,9 @@ fn add_all(figures: &mut Figures, found: &Findings, measures: &[(&Measure, &str)
 }
 
 /// Prints a table with a row per contender, a column per measure, and a column for what does not arrive. `name` is the
-/// name of the table's place in `benches/README.md`, or `None` if the table is not written there.
+/// name of the table's place in `benches/README.md`.
 fn show<const COLUMNS: usize>(
-    name: Option<&str>,
+    name: &str,
     measures: &[Measure],
     all: &[Figures],
     title: &str,
@@ -228,7 +228,7 @@ fn show<const COLUMNS: usize>(
         }));
     }
     table.print(title);
-    name.map_or(Ok(()), |name| publish::table(name, &table))
+    publish::table(name, &table)
 }
 
 fn mebibytes(bytes: f64) -> String {

@@ -3,11 +3,11 @@
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use prost::Message;
 
-use super::contender::{Arrives, Contender, Pipe, Setup};
+use super::contender::{Arrives, Contender, Pipe, Setup, Spans};
 use super::task::Task;
 use crate::grpc::ready;
 use crate::support::Error;
@@ -28,8 +28,9 @@ pub(super) const SOCKET: Contender = Contender {
 pub(super) const MEMORY: Contender = Contender {
     name: "limit: memcpy",
     short: "memcpy",
-    note: "only copies an encoded span into a buffer",
+    note: "only copies an encoded span into a buffer; its times at a steady rate are those of the machine",
     arrives: Arrives::Nothing,
+    tasks: &[Task::Send, Task::Steady, Task::Swift],
     start: memory,
     ..SOCKET
 };
@@ -86,17 +87,39 @@ fn memory(_: &Setup) -> Result<Pipe, Error> {
     let request = ready::request_of(1, Workload::emit_child)?;
     let spans = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
     let span = spans.flat_map(|scope| &scope.spans).next().ok_or("no span")?.encode_to_vec();
-    let buffer = Mutex::new(vec![0; BUFFER]);
-    Ok(Pipe::raw(move |spans| {
-        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut at = 0;
-        for _ in 0..spans {
-            if at + span.len() > BUFFER {
-                at = 0;
+    let copies = Arc::new(Copies { span, target: Mutex::new((vec![0; BUFFER], 0)) });
+    let timed = Arc::clone(&copies);
+    Ok(Pipe::raw(move |spans| copies.make(spans)).timed(timed))
+}
+
+/// Copies of an encoded span.
+struct Copies {
+    span: Vec<u8>,
+    /// The buffer, and the place of the next copy.
+    target: Mutex<(Vec<u8>, usize)>,
+}
+
+impl Copies {
+    fn make(&self, count: u64) {
+        let (buffer, at) = &mut *self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..count {
+            if *at + self.span.len() > BUFFER {
+                *at = 0;
             }
-            buffer[at..at + span.len()].copy_from_slice(black_box(&span));
-            at += span.len();
+            buffer[*at..*at + self.span.len()].copy_from_slice(black_box(&self.span));
+            *at += self.span.len();
         }
         black_box(&*buffer);
-    }))
+    }
+}
+
+impl Spans for Arc<Copies> {
+    fn root(&self, within: impl FnOnce()) {
+        self.make(1);
+        within();
+    }
+
+    fn child(&self) {
+        self.make(1);
+    }
 }

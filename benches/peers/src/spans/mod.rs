@@ -31,9 +31,10 @@ pub(crate) const NAME: &str = "spans";
 
 const CONDUCT_TABLE: &str = "conduct";
 const HURRY_TABLE: &str = "tight loop";
+const STEADY_TABLE: &str = "steady rate";
 const VARIATIONS_TABLE: &str = "variations";
 /// Names of the tables in `benches/README.md`.
-pub(crate) const TABLES: [&str; 4] = [NAME, CONDUCT_TABLE, HURRY_TABLE, VARIATIONS_TABLE];
+pub(crate) const TABLES: [&str; 5] = [NAME, CONDUCT_TABLE, HURRY_TABLE, STEADY_TABLE, VARIATIONS_TABLE];
 
 /// All contenders. The first one is the baseline of the ratios.
 const CONTENDERS: [&Contender; 12] = [

@@ -150,8 +150,8 @@ fn hurry(contender: &Contender, setup: &Setup, distance: Duration) -> Result<(),
     report("memory", process::resident_peak()?.saturating_sub(before));
     times.sort_unstable();
     report("median", times[times.len() / 2]);
-    report("99th", times[times.len() / 100 * 99]);
-    report("999th", times[times.len() / 1000 * 999]);
+    report("99th", times[times.len() * 99 / 100]);
+    report("999th", times[times.len() * 999 / 1000]);
     report("longest", times[times.len() - 1]);
     Ok(())
 }
