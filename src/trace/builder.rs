@@ -273,10 +273,8 @@ impl<'a> SpanSpec<'a> {
     /// Starts a span whose parent is not the current span, or whose attributes the sampler reads.
     #[inline(never)]
     fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
-        match context::with_stack(|stack| self.start_simply(stack?)) {
-            Some(started) => Span::started(started),
-            None => self.start_fully(attributes),
-        }
+        let started = context::with_stack(|stack| self.start_simply(stack?).map(Span::started));
+        started.unwrap_or_else(|| self.start_fully(attributes))
     }
 
     /// Starts a span on the general path. Without the thread's stack, the span does not become current.

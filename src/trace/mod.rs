@@ -204,11 +204,11 @@ impl Tracer {
     /// registers.
     #[inline(never)]
     fn start_other(&self, name: &str, kind: SpanKind) -> Span {
-        let spec = SpanSpec::new(self, name, kind);
+        let spec = || SpanSpec::new(self, name, kind);
         let started = context::with_stack(|stack| {
             let stack = stack?;
             let Some(Frame { context: parent, clock, .. }) = stack.top() else {
-                return spec.start_simply(stack);
+                return spec().start_simply(stack).map(Span::started);
             };
             // In most cases, the parent is unsampled, and the sampler follows the parent.
             let is_usual = !parent.is_sampled() && parent.state.is_none();
@@ -216,12 +216,9 @@ impl Tracer {
                 return None;
             }
             let (span, clock) = (parent.child_ref(false), *clock);
-            Some((None, span, stack.push_span(span, clock)))
+            Some(Span::started((None, span, stack.push_span(span, clock))))
         });
-        match started {
-            Some(started) => Span::started(started),
-            None => spec.start_fully(None),
-        }
+        started.unwrap_or_else(|| spec().start_fully(None))
     }
 }
 
