@@ -73,46 +73,40 @@ impl Aggregator {
         }
     }
 
-    /// Like [`update`](Self::update), for a measurement that is offered as an exemplar. Returns the index of the sample
-    /// to which it belongs. An explicit histogram has a sample for each bucket; other aggregations have one sample.
-    #[inline]
-    pub(super) fn update_offered(&self, bits: u64) -> usize {
-        match self {
-            Self::Explicit(histogram) => {
-                let value = f64::from_bits(bits);
-                histogram.with(|histogram| histogram.record_in_bucket(value, 1)).unwrap_or_default()
-            }
-            Self::OfInts(inner) => inner.update_offered((bits as i64 as f64).to_bits()),
-            aggregator => {
-                aggregator.update(bits);
-                0
-            }
-        }
-    }
-
+    // Two functions, because the compiler makes a slow jump table of a `match` with more aggregations. All calls in them
+    // are tail calls, so they save no registers.
     #[inline(never)]
     fn update_other(&self, bits: u64) {
         let value = f64::from_bits(bits);
         match self {
+            Self::Explicit(histogram) => histogram.record(histogram.bucket(value), value),
+            Self::Exponential(histogram) => histogram.record(value),
             Self::Gauge(latest, _) => latest.set(bits),
-            Self::FloatSum(sum) => sum.with(|sum| sum.add(value)),
-            Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
-            Self::Exponential(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
-            aggregator => aggregator.update_int(bits),
+            aggregator => aggregator.update_rare(bits),
         }
     }
 
-    /// The less common aggregations. With all of them in one `match`, the common ones would take more instructions.
     #[inline(never)]
-    fn update_int(&self, bits: u64) {
+    fn update_rare(&self, bits: u64) {
         match self {
-            Self::IntSum(sum) => add(sum, bits as i64),
+            Self::FloatSum(sum) => sum.add(f64::from_bits(bits)),
             Self::IntDelta(sum, is_measured) => {
                 add(sum, bits as i64);
                 is_measured.store(true, Ordering::Release);
             }
             Self::OfInts(inner) => inner.update_other((bits as i64 as f64).to_bits()),
-            _ => {}
+            Self::IntSum(sum) => add(sum, bits as i64),
+            Self::Explicit(_) | Self::Exponential(_) | Self::Gauge(..) => {}
+        }
+    }
+
+    /// Returns the index of the sample of exemplars to which a measurement belongs. An explicit histogram has a sample
+    /// for each bucket; other aggregations have one sample.
+    pub(super) fn sample(&self, bits: u64) -> usize {
+        match self {
+            Self::Explicit(histogram) => histogram.bucket(f64::from_bits(bits)),
+            Self::OfInts(inner) => inner.sample((bits as i64 as f64).to_bits()),
+            _ => 0,
         }
     }
 
@@ -207,7 +201,7 @@ impl Aggregator {
 /// Operations that only the instruments of the `metrics` crate need.
 #[cfg(feature = "metrics")]
 impl Aggregator {
-    /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value. Changes no other aggregator.
+    /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value. Has no effect on aggregators of other kinds.
     pub(super) fn shift(&self, by: f64) -> u64 {
         match self {
             Self::Gauge(latest, NumberKind::Float) => latest.shift(by),
@@ -215,18 +209,18 @@ impl Aggregator {
         }
     }
 
-    /// Aggregates `times` equal measurements of a histogram instrument. Returns the index of their sample of exemplars.
-    pub(super) fn record_many(&self, value: f64, times: u64) -> usize {
+    /// Aggregates `times` equal measurements of a histogram instrument.
+    pub(super) fn record_many(&self, value: f64, times: u64) {
         match self {
             _ if times == 0 => {}
             Self::Explicit(histogram) => {
-                return histogram.with(|part| part.record_in_bucket(value, times)).unwrap_or_default();
+                let bucket = histogram.bucket(value);
+                histogram.with(|part| part.record(bucket, value, times));
             }
-            Self::Exponential(histogram) => histogram.with(|part| _ = part.record_many(value, times)),
-            Self::FloatSum(sum) => sum.with(|sum| sum.add((value * times as f64).clamp(f64::MIN, f64::MAX))),
+            Self::Exponential(histogram) => histogram.with(|part| part.record(value, times)),
+            Self::FloatSum(sum) => sum.add((value * times as f64).clamp(f64::MIN, f64::MAX)),
             aggregator => aggregator.update(value.to_bits()),
         }
-        0
     }
 }
 
@@ -290,6 +284,34 @@ pub(super) struct Striped<T: Mergeable> {
     parameters: T::Parameters,
     first: Mutex<T>,
     others: [OnceLock<Box<Mutex<T>>>; 7],
+}
+
+impl Striped<ExplicitHistogram> {
+    /// Returns the index of the bucket to which a value belongs.
+    #[inline]
+    pub(super) fn bucket(&self, value: f64) -> usize {
+        ExplicitHistogram::bucket(&self.parameters, value)
+    }
+
+    /// Counts a value in its bucket.
+    #[inline(never)]
+    pub(super) fn record(&self, bucket: usize, value: f64) {
+        self.with(|part| part.record(bucket, value, 1));
+    }
+}
+
+impl Striped<ExponentialHistogram> {
+    #[inline(never)]
+    fn record(&self, value: f64) {
+        self.with(|part| part.record(value, 1));
+    }
+}
+
+impl Striped<NeumaierSum> {
+    #[inline(never)]
+    fn add(&self, value: f64) {
+        self.with(|part| part.add(value));
+    }
 }
 
 impl<T: Mergeable> Striped<T> {

@@ -385,7 +385,7 @@ impl BoundGauge<f64> {
     /// Adds to the value, which starts at zero. Concurrent additions are all counted.
     pub(crate) fn shift(&self, by: f64) {
         if self.0.handle.any(by).is_some() {
-            self.0.on_series(|series| series.update_by(|aggregator| (0, aggregator.shift(by))));
+            self.0.on_series(|series| series.update_by(|aggregator| aggregator.shift(by)));
         }
     }
 }
@@ -396,7 +396,10 @@ impl BoundHistogram<f64> {
     pub(crate) fn record_many(&self, value: f64, times: u64) {
         if self.0.handle.any(value).is_some() {
             self.0.on_series(|series| {
-                series.update_by(|aggregator| (aggregator.record_many(value, times), value.to_bits()));
+                series.update_by(|aggregator| {
+                    aggregator.record_many(value, times);
+                    value.to_bits()
+                });
             });
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct Reservoir {
     /// has its own number, and this one is 0.
     skip: AtomicU64,
     /// Allocated by the first measurement that is kept.
-    samples: OnceLock<Box<[Sample]>>,
+    samples: OnceLock<Samples>,
 }
 
 /// Number of samples of a series, and number of exemplars in each sample.
@@ -43,12 +43,14 @@ pub(super) struct Layout {
     pub(super) exemplars: usize,
 }
 
-#[derive(Debug, Default)]
-struct Sample {
-    /// Number of measurements to skip before the next one is kept, if this is one of several samples.
-    skip: AtomicU64,
-    kept: Mutex<(Draw, Vec<Exemplar>)>,
+struct Samples {
+    /// For each of several samples, number of measurements to skip before the next one is kept.
+    skips: Box<[AtomicU64]>,
+    kept: Box<[Mutex<Sample>]>,
 }
+
+/// What a sample keeps, and the state of the algorithm that selects it.
+type Sample = (Draw, Vec<Exemplar>);
 
 impl Reservoir {
     pub(super) fn new(filter: ExemplarFilter) -> Self {
@@ -70,8 +72,7 @@ impl Reservoir {
     /// Returns whether the offered measurement is skipped by the sample with this index.
     #[inline(always)]
     pub(super) fn skips(&self, sample: usize) -> bool {
-        let sample = self.samples.get().and_then(|samples| samples.get(sample));
-        sample.is_some_and(|sample| skips(&sample.skip))
+        self.samples.get().and_then(|samples| samples.skips.get(sample)).is_some_and(skips)
     }
 
     /// Keeps an offered measurement that was not skipped.
@@ -89,11 +90,14 @@ impl Reservoir {
             let exemplar = Exemplar { value, time: unix_now(), span, removed };
             if self.samples.get().is_none() {
                 // Allocated before `set`, because an instrumented allocator may make measurements.
-                let _ = self.samples.set((0..layout.samples).map(|_| Sample::default()).collect());
+                let skips = (0..layout.samples).map(|_| AtomicU64::new(0)).collect();
+                let kept = (0..layout.samples).map(|_| Mutex::default()).collect();
+                let _ = self.samples.set(Samples { skips, kept });
             }
-            if let Some(sample) = self.samples.get().and_then(|samples| samples.get(sample)) {
-                let skip = if layout.samples == 1 { &self.skip } else { &sample.skip };
-                sample.keep(exemplar, layout.exemplars, skip);
+            let Some(Samples { skips, kept }) = self.samples.get() else { return };
+            if let (Some(skip), Some(kept)) = (skips.get(sample), kept.get(sample)) {
+                let skip = if layout.samples == 1 { &self.skip } else { skip };
+                put(exemplar, kept, layout.exemplars, skip);
             }
         });
     }
@@ -103,7 +107,8 @@ impl Reservoir {
     pub(super) fn collect(&self, period: Period, is_delta: bool) -> Vec<Exemplar> {
         let mut collected = Vec::new();
         self.skip.store(0, Ordering::Relaxed);
-        for Sample { skip, kept } in self.samples.get().into_iter().flatten() {
+        let Some(Samples { skips, kept }) = self.samples.get() else { return collected };
+        for (skip, kept) in skips.iter().zip(kept) {
             let (draw, exemplars) = &mut *lock(kept);
             *draw = Draw::default();
             skip.store(0, Ordering::Relaxed);
@@ -125,16 +130,15 @@ fn skips(skip: &AtomicU64) -> bool {
     left.map(|left| skip.store(left, Ordering::Relaxed)).is_some()
 }
 
-impl Sample {
-    fn keep(&self, exemplar: Exemplar, size: usize, skipped: &AtomicU64) {
-        let Ok(mut kept) = self.kept.try_lock() else { return };
-        let (draw, exemplars) = &mut *kept;
-        let (place, skip) = draw.accept(size, random);
-        skipped.store(skip, Ordering::Relaxed);
-        match exemplars.get_mut(place) {
-            Some(known) => *known = exemplar,
-            None => exemplars.push(exemplar),
-        }
+/// Puts an exemplar into a sample of this size. A sample that is locked skips it.
+fn put(exemplar: Exemplar, sample: &Mutex<Sample>, size: usize, skipped: &AtomicU64) {
+    let Ok(mut sample) = sample.try_lock() else { return };
+    let (draw, exemplars) = &mut *sample;
+    let (place, skip) = draw.accept(size, random);
+    skipped.store(skip, Ordering::Relaxed);
+    match exemplars.get_mut(place) {
+        Some(known) => *known = exemplar,
+        None => exemplars.push(exemplar),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct MetricStorage {
     series: SeriesTable,
     /// Keys of the attributes that are kept; `None` keeps all.
     keys: Keys,
-    /// Start of the current period of delta series: the creation of the instrument, or the last collection.
+    /// Start of the current period of delta series: the creation of the instrument, or an earlier collection.
     since: Mutex<u64>,
 }
 
@@ -209,12 +209,12 @@ impl BoundStream {
         self.series.update_reduced(bits, &|| self.removed.clone());
     }
 
-    /// Makes a measurement: `aggregate` aggregates it, and returns the index of its exemplar sample and its bits.
+    /// Makes a measurement: `aggregate` aggregates it, and returns its bits.
     #[cfg(feature = "metrics")]
-    pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> (usize, u64)) {
-        let (sample, bits) = aggregate(&self.series.aggregator);
+    pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> u64) {
+        let bits = aggregate(&self.series.aggregator);
         if self.series.reservoir.is_offered() {
-            self.series.offer(sample, bits, &|| self.removed.clone());
+            self.series.offer(bits, &|| self.removed.clone());
         }
     }
 }
@@ -256,8 +256,8 @@ fn with_kept(keys: Option<&KeySelection>, pairs: &[Pair<'_>], take: impl FnOnce(
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &Removed<'_>) {
     let held = read(table);
     let series = match held.find(pairs) {
-        // A series that needs no allocation is not an explicit histogram, so it has only one sample of exemplars, and
-        // `is_offered` decides for that sample.
+        // An aggregator whose updates do not allocate is not an explicit histogram, so it has one sample of exemplars.
+        // `is_offered` is false for a measurement that this sample skips.
         Some(series) if !series.aggregator.may_allocate() && !series.reservoir.is_offered() => {
             return series.aggregator.update(bits);
         }
@@ -272,7 +272,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &R
             bind_new(table, AttributeSet::new(pairs.iter().copied()))
         }
     };
-    series.update_reduced(bits, removed);
+    series.update_reduced(bits, &removed);
     series.unbind();
 }
 

@@ -15,7 +15,7 @@ use crate::context::unix_now;
 use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
-/// Maximum average length of the chains of a full table, unless the table would need more than [`MAX_BUCKETS`] buckets.
+/// Approximate average length of the chains of a full table, unless it would need more than [`MAX_BUCKETS`] buckets.
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
@@ -90,7 +90,7 @@ impl Buckets {
         self.find_unlike(pairs)
     }
 
-    /// Finds a series if its keys, or those of the pairs, differ from the pattern's or have another order.
+    /// Compares whole attribute sets, because the keys of the pairs or of a series may not match the pattern.
     #[inline(never)]
     fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         let hash = AttributeSet::hash(pairs, self.pattern.seed);
@@ -187,7 +187,7 @@ impl Table {
         let buckets = self.buckets.get()?;
         let digest = buckets.pattern.digest(pairs)?;
         let mut slot = buckets.slot(digest.hash);
-        // Compared after the loop: for a comparison inside it, the compiler would put the setup before the loop.
+        // Compared after the loop: the compiler would move the setup of a comparison inside the loop to before the loop.
         let series = loop {
             let Node { series, next } = &**slot.get()?;
             if series.hash == digest.hash {
@@ -409,22 +409,37 @@ impl Series {
 
     /// Aggregates a measurement. `removed` returns the attributes that were removed from it.
     #[inline(always)]
-    pub(super) fn update_reduced(&self, bits: u64, removed: &Removed<'_>) {
+    pub(super) fn update_reduced(&self, bits: u64, removed: &impl Fn() -> AttributeSet) {
         match self.reservoir.is_offered() {
             false => self.aggregator.update(bits),
             true => self.update_offered(bits, removed),
         }
     }
 
+    // Generic, because `dyn` would need a further argument.
     #[inline(never)]
-    fn update_offered(&self, bits: u64, removed: &Removed<'_>) {
-        let sample = self.aggregator.update_offered(bits);
-        self.offer(sample, bits, removed);
+    fn update_offered(&self, bits: u64, removed: &impl Fn() -> AttributeSet) {
+        if let Aggregator::Explicit(histogram) = &self.aggregator {
+            let value = f64::from_bits(bits);
+            let bucket = histogram.bucket(value);
+            if self.reservoir.skips(bucket) {
+                return histogram.record(bucket, value);
+            }
+        }
+        self.update_and_offer(bits, removed);
+    }
+
+    /// The slow path of [`update_offered`](Self::update_offered). Outside of it, so that its fast path saves no registers.
+    #[cold]
+    #[inline(never)]
+    fn update_and_offer(&self, bits: u64, removed: &Removed<'_>) {
+        self.aggregator.update(bits);
+        self.offer(bits, removed);
     }
 
     /// Offers an aggregated measurement as an exemplar.
-    #[inline(always)]
-    pub(super) fn offer(&self, sample: usize, bits: u64, removed: &Removed<'_>) {
+    pub(super) fn offer(&self, bits: u64, removed: &Removed<'_>) {
+        let sample = self.aggregator.sample(bits);
         if !self.reservoir.skips(sample) {
             let (value, layout) = (self.aggregator.number(bits), self.aggregator.layout());
             self.reservoir.keep(sample, value, layout, removed);

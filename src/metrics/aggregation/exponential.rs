@@ -23,22 +23,13 @@ pub(crate) struct ExponentialHistogram {
 }
 
 impl ExponentialHistogram {
-    /// Counts a value. Returns false without effect if the value is not finite.
+    /// Counts a finite value `times` times, at least once.
     #[inline]
-    pub(crate) fn record(&mut self, value: f64) -> bool {
-        self.record_many(value, 1)
-    }
-
-    /// Counts a value `times` times. Returns false without effect if the value is not finite or `times` is 0.
-    #[inline]
-    pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
-        if !value.is_finite() || times == 0 {
-            return false;
-        }
+    pub(crate) fn record(&mut self, value: f64, times: u64) {
         self.totals.record(value, times);
         if value == 0.0 {
             self.zeros = self.zeros.saturating_add(times);
-            return true;
+            return;
         }
         let mut index = index(value.abs(), self.scale);
         let buckets = if value > 0.0 { &mut self.positive } else { &mut self.negative };
@@ -49,7 +40,6 @@ impl ExponentialHistogram {
         }
         let buckets = if value > 0.0 { &mut self.positive } else { &mut self.negative };
         buckets.add(index, times);
-        true
     }
 
     pub(crate) fn point(&self) -> ExponentialPoint<'_> {

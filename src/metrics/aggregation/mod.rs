@@ -32,8 +32,8 @@ pub(crate) trait Mergeable: Clone {
 /// finite: saturates at the largest double of either sign.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NeumaierSum {
-    /// Starts as -0.0. Adding any other value changes it permanently, so no flag is needed to tell an empty sum from a
-    /// measured sum of 0.
+    /// Starts as -0.0. It stays -0.0 only while nothing but -0.0 is added, so no flag is needed to tell an empty sum
+    /// from a measured sum of 0.
     sum: f64,
     dropped: f64,
 }
@@ -45,12 +45,9 @@ impl Default for NeumaierSum {
 }
 
 impl NeumaierSum {
-    /// Adds a finite value; NaN and infinities are ignored.
+    /// Adds a finite value.
     #[inline]
     pub(crate) fn add(&mut self, value: f64) {
-        if !value.is_finite() {
-            return;
-        }
         let sum = self.sum + value;
         if sum.is_infinite() {
             *self = Self { sum: f64::MAX.copysign(sum), dropped: 0.0 };
@@ -151,29 +148,17 @@ pub(crate) struct ExplicitHistogram {
 }
 
 impl ExplicitHistogram {
-    /// Counts a value. Returns false without effect if the value is not finite.
+    /// Returns the index of the bucket to which a value belongs.
     #[inline]
-    pub(crate) fn record(&mut self, value: f64) -> bool {
-        self.record_many(value, 1)
+    pub(crate) fn bucket(bounds: &[f64], value: f64) -> usize {
+        bounds.partition_point(|bound| *bound < value)
     }
 
-    /// Counts a value `times` times. Returns false without effect if the value is not finite or `times` is 0.
+    /// Counts a finite value `times` times, at least once, in its bucket.
     #[inline]
-    pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
-        self.record_in_bucket(value, times).is_some()
-    }
-
-    /// Like [`record_many`](Self::record_many), but returns the index of the bucket, or `None` if the value is not
-    /// finite or `times` is 0.
-    #[inline]
-    pub(crate) fn record_in_bucket(&mut self, value: f64, times: u64) -> Option<usize> {
-        if !value.is_finite() || times == 0 {
-            return None;
-        }
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
+    pub(crate) fn record(&mut self, bucket: usize, value: f64, times: u64) {
         self.counts[bucket] = self.counts[bucket].saturating_add(times);
         self.totals.record(value, times);
-        Some(bucket)
     }
 
     pub(crate) fn point(&self) -> HistogramPoint<'_> {
