@@ -244,7 +244,7 @@ fn status(answer: &Answer) -> Fields {
         let details = encode_status(code, answer.status_message(), answer.retry);
         fields.push(field("grpc-status-details-bin", encode_base64(&details)));
     }
-    if code != 0 {
+    if code != 0 || answer.grpc_framing == GrpcFraming::TrailersOnly {
         fields.extend(metadata(answer));
     }
     fields

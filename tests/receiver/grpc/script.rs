@@ -97,7 +97,7 @@ fn a_success_can_be_partial() {
 fn an_answer_can_have_other_shapes() {
     let receiver = Receiver::start().unwrap();
     receiver.script([
-        Answer::ok().trailers_only(),
+        Answer::ok().header("x-mood", "good").trailers_only(),
         Answer::grpc(13).headers_first(),
         Answer::status(502).header("content-type", "text/html").body("<p>").without_grpc_status(),
         Answer::redirect(307, "http://127.0.0.1:1/").without_grpc_status(),
@@ -105,6 +105,7 @@ fn an_answer_can_have_other_shapes() {
     let mut client = Grpc::connect(&receiver);
     let reply = client.ask(Signal::Traces, &traces(1));
     assert_eq!((reply.code(), reply.trailers.is_none(), reply.data.len()), (0, true, 0));
+    assert_eq!(reply.header("x-mood"), Some("good"));
     let reply = client.ask(Signal::Traces, &traces(1));
     assert_eq!((reply.code(), reply.trailers.is_some(), reply.header("grpc-status")), (13, true, None));
     let reply = client.ask(Signal::Traces, &traces(1));
