@@ -73,7 +73,7 @@ impl Aggregator {
         }
     }
 
-    // Two functions, because the compiler makes a slow jump table of a `match` with more aggregations. All calls in them
+    // Two functions, because the compiler makes a slow jump table of a `match` with more aggregations. All their calls
     // are tail calls, so they save no registers.
     #[inline(never)]
     fn update_other(&self, bits: u64) {
@@ -201,7 +201,8 @@ impl Aggregator {
 /// Operations that only the instruments of the `metrics` crate need.
 #[cfg(feature = "metrics")]
 impl Aggregator {
-    /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value. Has no effect on aggregators of other kinds.
+    /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value. Has no effect on aggregators
+    /// of other kinds.
     pub(super) fn shift(&self, by: f64) -> u64 {
         match self {
             Self::Gauge(latest, NumberKind::Float) => latest.shift(by),

@@ -187,7 +187,7 @@ impl Table {
         let buckets = self.buckets.get()?;
         let digest = buckets.pattern.digest(pairs)?;
         let mut slot = buckets.slot(digest.hash);
-        // Compared after the loop: the compiler would move the setup of a comparison inside the loop to before the loop.
+        // Compared after the loop, because the compiler would move the setup of a comparison out of the loop.
         let series = loop {
             let Node { series, next } = &**slot.get()?;
             if series.hash == digest.hash {
@@ -429,7 +429,7 @@ impl Series {
         self.update_and_offer(bits, removed);
     }
 
-    /// The slow path of [`update_offered`](Self::update_offered). Outside of it, so that its fast path saves no registers.
+    /// The slow path of [`update_offered`](Self::update_offered), which saves no registers without this path.
     #[cold]
     #[inline(never)]
     fn update_and_offer(&self, bits: u64, removed: &Removed<'_>) {
