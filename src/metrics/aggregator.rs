@@ -203,17 +203,16 @@ impl Aggregator {
 impl Aggregator {
     /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value. Has no effect on aggregators
     /// of other kinds.
-    pub(super) fn shift(&self, by: f64) -> u64 {
+    pub(super) fn shift(&self, by: f64) -> Option<u64> {
         match self {
-            Self::Gauge(latest, NumberKind::Float) => latest.shift(by),
-            _ => by.to_bits(),
+            Self::Gauge(latest, NumberKind::Float) => Some(latest.shift(by)),
+            _ => None,
         }
     }
 
-    /// Aggregates `times` equal measurements of a histogram instrument.
+    /// Aggregates `times` equal measurements of a histogram instrument, at least one.
     pub(super) fn record_many(&self, value: f64, times: u64) {
         match self {
-            _ if times == 0 => {}
             Self::Explicit(histogram) => {
                 let bucket = histogram.bucket(value);
                 histogram.with(|part| part.record(bucket, value, times));
@@ -322,7 +321,7 @@ impl<T: Mergeable> Striped<T> {
     }
 
     #[inline]
-    fn with<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
+    fn with(&self, update: impl FnOnce(&mut T)) {
         match self.first.try_lock() {
             Ok(mut part) => update(&mut part),
             Err(TryLockError::Poisoned(poisoned)) => update(&mut poisoned.into_inner()),
@@ -331,7 +330,7 @@ impl<T: Mergeable> Striped<T> {
     }
 
     #[cold]
-    fn elsewhere<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
+    fn elsewhere(&self, update: impl FnOnce(&mut T)) {
         loop {
             let others = self.others.iter().filter_map(|part| self.get_or_create(part));
             for part in iter::once(&self.first).chain(others) {

@@ -397,8 +397,8 @@ impl BoundHistogram<f64> {
         if self.0.handle.any(value).is_some() {
             self.0.on_series(|series| {
                 series.update_by(|aggregator| {
-                    aggregator.record_many(value, times);
-                    value.to_bits()
+                    (times > 0).then(|| aggregator.record_many(value, times))?;
+                    Some(value.to_bits())
                 });
             });
         }

@@ -209,13 +209,11 @@ impl BoundStream {
         self.series.update_reduced(bits, &|| self.removed.clone());
     }
 
-    /// Makes a measurement: `aggregate` aggregates it, and returns its bits.
+    /// Makes a measurement: `aggregate` aggregates it, and returns its bits, or `None` if there is nothing to measure.
     #[cfg(feature = "metrics")]
-    pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> u64) {
-        let bits = aggregate(&self.series.aggregator);
-        if self.series.reservoir.is_offered() {
-            self.series.offer(bits, &|| self.removed.clone());
-        }
+    pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> Option<u64>) {
+        let bits = aggregate(&self.series.aggregator).filter(|_| self.series.reservoir.is_offered());
+        bits.into_iter().for_each(|bits| self.series.offer(bits, &|| self.removed.clone()));
     }
 }
 

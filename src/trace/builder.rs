@@ -142,7 +142,7 @@ pub(super) struct Started {
 }
 
 /// A span that a fast path has started and entered: its record (`None` if the span is unsampled), its ids, and its
-/// entry on the stack. Returned instead of a [`Span`], which is twice as large and would be copied several times.
+/// entry on the stack. [`Span::started`] makes the span of these.
 pub(super) type SimplyStarted = (Option<Box<OpenSpan>>, SpanRef, Entered);
 
 impl<'a> SpanBuilder<'a> {

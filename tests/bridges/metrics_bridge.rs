@@ -11,7 +11,7 @@ use metrics::{
 };
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::config::{Histograms, Temporality};
-use standpipe::receiver::proto::Data;
+use standpipe::receiver::proto::{Data, ExemplarValue};
 use standpipe::receiver::{Receiver, TestTelemetry};
 use standpipe::{Application, Config, FlushOutcome, ProblemKind, Signal, Telemetry};
 
@@ -205,6 +205,7 @@ fn histograms_have_the_default_bounds_or_their_own() {
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
     let recorder = MetricsRecorder::new(&telemetry).bounds("own", &[0.5, 1.0]).bounds("falling", &[2.0, 1.0]);
     with_local_recorder(&recorder, || {
+        let _span = telemetry.tracer("t").span("exemplars belong to it");
         for name in ["default", "own", "falling"] {
             histogram!(name).record(0.25);
             histogram!(name).record_many(1.0, 3);
@@ -217,6 +218,8 @@ fn histograms_have_the_default_bounds_or_their_own() {
         assert_eq!(point.explicit_bounds.len(), bounds, "{name}");
         let totals = (point.count, point.sum, point.min, point.max);
         assert_eq!(totals, (4, Some(3.25), Some(0.25), Some(1.0)), "{name}");
+        let exemplars: Vec<_> = point.exemplars.iter().filter_map(|exemplar| exemplar.value.as_ref()).collect();
+        assert!(!exemplars.is_empty() && !exemplars.contains(&&ExemplarValue::AsDouble(7.0)), "{name}");
     }
     assert_eq!(histograms(&named(&receiver, "own")[0])[0].bucket_counts, [1, 3, 0]);
     let reported = problems.wait_for(ProblemKind::Instrument);
