@@ -218,7 +218,8 @@ fn histograms_have_the_default_bounds_or_their_own() {
         assert_eq!(point.explicit_bounds.len(), bounds, "{name}");
         let totals = (point.count, point.sum, point.min, point.max);
         assert_eq!(totals, (4, Some(3.25), Some(0.25), Some(1.0)), "{name}");
-        let exemplars: Vec<_> = point.exemplars.iter().filter_map(|exemplar| exemplar.value.as_ref()).collect();
+        let exemplars: Vec<_> =
+            point.exemplars.iter().filter_map(|exemplar| exemplar.value.as_ref()).collect();
         assert!(!exemplars.is_empty() && !exemplars.contains(&&ExemplarValue::AsDouble(7.0)), "{name}");
     }
     assert_eq!(histograms(&named(&receiver, "own")[0])[0].bucket_counts, [1, 3, 0]);
