@@ -405,8 +405,12 @@ impl<'a> SpanSpec<'a> {
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Explicit(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {
-            // Exemplars refer to a current span that is sampled and has a clock. They must not refer to this one.
-            let clock = clock.filter(|_| policy.is_idle || !context.is_sampled());
+            // Exemplars refer to a current span that is sampled and has a clock. They must not refer to this one, nor,
+            // if it carries the context of an explicit parent, to a parent that is not recorded here.
+            let clock = match self.parent {
+                Parent::Explicit(_, clock) if policy.is_idle => clock,
+                _ => clock.filter(|_| policy.is_idle || !context.is_sampled()),
+            };
             return Started { context, can_enter, open: None, clock };
         }
         let (open, clock) = self.open_any(&context, parent, clock);

@@ -71,6 +71,18 @@ fn now() -> u64 {
 }
 
 #[test]
+fn keeps_no_exemplar_of_a_remote_trace_that_this_process_does_not_record() {
+    let scene = Scene::usual();
+    let _job = scene.tracer.span("job");
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let remote = SpanContext::from_traceparent(traceparent).unwrap();
+    let idle = standpipe::Telemetry::start(Config::new()).unwrap();
+    let _carries_the_remote = idle.tracer("library").span_builder("x").parent(&remote).start();
+    scene.meter.counter("sold").add(1, ());
+    assert_eq!(scene.exemplars("sold"), []);
+}
+
+#[test]
 fn keeps_the_value_time_and_span_of_a_measurement_in_a_sampled_span() {
     let scene = Scene::usual();
     let (sold, level) = (scene.meter.counter("sold"), scene.meter.gauge("level"));
