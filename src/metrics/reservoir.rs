@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
 use crate::config::ExemplarFilter;
-use crate::context::{self, unix_now};
+use crate::context;
 use crate::process::atomic::AtomicU64;
 use crate::process::lock;
 use crate::record::{AttributeSet, Exemplar, Number, Period, random};
@@ -75,10 +75,16 @@ impl Reservoir {
         self.samples.get().and_then(|samples| samples.skips.get(sample)).is_some_and(skips)
     }
 
-    /// Keeps an offered measurement that was not skipped.
+    /// Keeps an offered measurement, a value and its time, that was not skipped.
     #[cold]
     #[inline(never)]
-    pub(super) fn keep(&self, sample: usize, value: Number, layout: Layout, removed: &Removed<'_>) {
+    pub(super) fn keep(
+        &self,
+        sample: usize,
+        (value, time): (Number, u64),
+        layout: Layout,
+        removed: &Removed<'_>,
+    ) {
         context::without_offering(|| {
             let (span, _) = context::span_and_time();
             if span.is_none() && self.filter == context::IN_SAMPLED_SPAN {
@@ -87,7 +93,7 @@ impl Reservoir {
             }
             let removed = Some(removed()).filter(|removed| removed.size() <= MAX_REMOVED_BYTES);
             let removed = removed.unwrap_or_default();
-            let exemplar = Exemplar { value, time: unix_now(), span, removed };
+            let exemplar = Exemplar { value, time, span, removed };
             if self.samples.get().is_none() {
                 // Allocated before `set`, because an instrumented allocator may make measurements.
                 let skips = (0..layout.samples).map(|_| AtomicU64::new(0)).collect();

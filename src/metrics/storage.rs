@@ -14,6 +14,8 @@ use super::reservoir::Removed;
 use super::stream::Keys;
 use super::table::{Series, SeriesRequest, Table};
 use crate::config::KeySelection;
+#[cfg(feature = "metrics")]
+use crate::context::unix_now;
 use crate::process::lock;
 use crate::record::{AggregationTemporality, AttributeSet, Exemplar, Period, Value};
 
@@ -212,8 +214,10 @@ impl BoundStream {
     /// Makes a measurement: `aggregate` aggregates it, and returns its bits, or `None` if there is nothing to measure.
     #[cfg(feature = "metrics")]
     pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> Option<u64>) {
-        let bits = aggregate(&self.series.aggregator).filter(|_| self.series.reservoir.is_offered());
-        bits.into_iter().for_each(|bits| self.series.offer(bits, &|| self.removed.clone()));
+        let time = self.series.reservoir.is_offered().then(unix_now);
+        if let (Some(bits), Some(time)) = (aggregate(&self.series.aggregator), time) {
+            self.series.offer(bits, time, &|| self.removed.clone());
+        }
     }
 }
 

@@ -433,16 +433,18 @@ impl Series {
     #[cold]
     #[inline(never)]
     fn update_and_offer(&self, bits: u64, removed: &Removed<'_>) {
+        let time = unix_now();
         self.aggregator.update(bits);
-        self.offer(bits, removed);
+        self.offer(bits, time, removed);
     }
 
-    /// Offers an aggregated measurement as an exemplar.
-    pub(super) fn offer(&self, bits: u64, removed: &Removed<'_>) {
+    /// Offers an aggregated measurement as an exemplar. `time` was read before the measurement was aggregated. So if a
+    /// collection took the measurement since, the exemplar is older than the next period and is not sent with it.
+    pub(super) fn offer(&self, bits: u64, time: u64, removed: &Removed<'_>) {
         let sample = self.aggregator.sample(bits);
         if !self.reservoir.skips(sample) {
             let (value, layout) = (self.aggregator.number(bits), self.aggregator.layout());
-            self.reservoir.keep(sample, value, layout, removed);
+            self.reservoir.keep(sample, (value, time), layout, removed);
         }
     }
 
