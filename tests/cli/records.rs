@@ -350,7 +350,7 @@ fn what_was_read_is_delivered_at_an_interrupt() {
             "span" => "{\"name\": \"a\"}\n",
             _ => "{\"type\": \"gauge\", \"name\": \"a\", \"value\": 1}\n",
         };
-        // All lines together do not fit into the pipe, so the first lines have been read once all are written.
+        // The pipe cannot hold all lines, so the command has read the first lines once all lines are written.
         for _ in 0..200_000 / line.len() {
             input.write_all(line.as_bytes()).unwrap();
         }

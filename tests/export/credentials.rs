@@ -268,8 +268,8 @@ fn without_threads_the_function_runs_on_the_calling_thread() {
     assert_eq!(threads.try_iter().collect::<Vec<_>>(), [thread::current().id()]);
 }
 
-/// Publishes a token as the kubelet does: `token` is a link to a file in the directory to which the link `..data`
-/// points.
+/// Publishes a token as the kubelet does: in a new directory, to which the link `..data` points from now on. The link
+/// `token` points to `..data/token`.
 #[cfg(unix)]
 fn publish(scratch: &Scratch, token: &str) {
     let (directory, link) = (scratch.path().join(token), scratch.path().join("token"));

@@ -336,7 +336,7 @@ fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
     // Answers are so slow that the callers emit for ten seconds.
     receiver.always(Answer::ok().delay(Duration::from_millis(10)));
-    // A round needs several requests: while the worker sends the last one, callers fill the room that the first one
+    // A full queue needs eight requests: while the worker sends the last one, callers fill the room that the first one
     // released.
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));
     let tracer = telemetry.tracer("shop");

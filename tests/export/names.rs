@@ -54,7 +54,7 @@ fn servers(is_grpc: bool) -> ([Receiver; 2], [SocketAddr; 2]) {
     panic!("no port is free on both addresses");
 }
 
-/// Starts the test called `name` again, as a client in whose `/etc/hosts` both addresses have the name [`NAME`].
+/// Starts the test called `name` again, as a client whose `/etc/hosts` maps [`NAME`] to both addresses.
 /// Returns `None` if the system does not allow that.
 #[allow(unsafe_code)]
 fn start_client(name: &str, task: &str, scratch: &Scratch) -> Option<process::Child> {

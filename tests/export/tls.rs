@@ -87,7 +87,7 @@ fn without_the_client_certificate_that_a_server_asks_for_nothing_is_sent_over_gr
 fn a_certificate_for_a_name_is_not_good_for_another_address() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
-    // The certificate must contain the address in the URL, which is 127.0.0.1. It need not contain [::1].
+    // The certificate needs the address of the URL, 127.0.0.1, but no other address such as [::1].
     let good = export(Exporter::http(format!("https://127.0.0.1:{}", front.port())).ca_pem(ca.pem()));
     assert_eq!(good.ledger.total().delivered, 1, "{}", good.ledger);
 

@@ -114,12 +114,12 @@ fn a_span_open_while_the_wall_clock_jumps_back_has_its_true_duration() {
         let duration = Duration::from_nanos(parent.end_time_unix_nano - parent.start_time_unix_nano);
         assert!(duration >= Duration::from_millis(50) && duration < PATIENCE, "{duration:?}");
         let [event] = &parent.events[..] else { panic!("{parent:?}") };
-        // A trace uses one clock: events within a span are within its times.
+        // A trace uses one clock, so events and children are within the times of the span.
         let within = parent.start_time_unix_nano..=parent.end_time_unix_nano;
         for time in [event.time_unix_nano, child.start_time_unix_nano, child.end_time_unix_nano] {
             assert!(within.contains(&time), "{time} is not within {within:?}");
         }
-        // A new trace uses the clock as it is at its start.
+        // A new trace reads the wall clock again.
         let later = received(&receiver, "later");
         assert!(later.start_time_unix_nano < parent.start_time_unix_nano);
         return;

@@ -238,8 +238,8 @@ fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
 fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
     const NAME: &str = "a_child_forked_by_the_hook_leaves_the_parents_spool_alone";
     let Some(task) = process::task() else {
-        // The hook is called when an attempt fails, or before the first attempt if the spool contains a strange file,
-        // which is left alone.
+        // The exporter calls the hook when an attempt fails. It also calls the hook before the first attempt if the
+        // spool contains an unknown file, and leaves this file alone.
         for (answer, strange) in [(Answer::status(503), None), (Answer::ok(), Some("strange"))] {
             let (spool, receiver) = (crate::spool::private(), Receiver::start().unwrap());
             receiver.script([answer]);

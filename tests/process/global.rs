@@ -121,7 +121,7 @@ fn a_forked_child_uses_what_its_parent_installed() {
         is_recorded && ledger.total().accepted > 0 && installed.shutdown(LONG).lost() == 0 && !check_out()
     });
     assert!(delivered);
-    // The child was the first to fetch the early tracer, after the installation, so its span arrives, too.
+    // The child initializes `EARLY`, after the installation, so the span of this tracer arrives, too.
     assert_eq!(arrived(&receiver), (3, 2, 2));
 }
 

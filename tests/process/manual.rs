@@ -133,7 +133,7 @@ fn no_thread_is_started_over_grpc_with_tls() {
     process::report(use_all(Exporter::grpc(endpoint).ca_pem(ca)));
 }
 
-/// Includes failures: callers that wait long, an unknown name, a shutdown that delivers nothing.
+/// Three failures start no thread: a caller that waits long, an unknown name, and a shutdown that delivers nothing.
 #[test]
 fn no_thread_is_started_by_what_goes_wrong() {
     if !process::is_alone("no_thread_is_started_by_what_goes_wrong") {

@@ -257,7 +257,7 @@ fn http_proxy_is_obeyed_and_resolves_the_name() {
     }
 }
 
-/// Most proxies open tunnels only to port 443.
+/// A tunnel would often fail, because most proxies open tunnels only to port 443.
 #[test]
 fn plain_http_is_posted_to_the_proxy_in_absolute_form() {
     for (endpoint, line, host) in [
@@ -478,8 +478,8 @@ fn hosts_that_no_proxy_names_are_reached_directly() {
     }
 }
 
-/// Returns whether `text` contains the variable `name` and its message. On Windows, where names of variables are not
-/// case-sensitive, the text may contain the name in lower case, because the library looks up the lower-case name first.
+/// Returns whether `text` contains `name`: the name of a variable, alone or in a message. On Windows, names of
+/// variables are not case-sensitive, and the library looks up the lower-case name first, so case is ignored there.
 fn names(text: &str, name: &str) -> bool {
     text.contains(name) || cfg!(windows) && text.to_ascii_uppercase().contains(&name.to_ascii_uppercase())
 }

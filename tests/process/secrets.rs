@@ -138,7 +138,7 @@ fn no_configuration_error_shows_a_secret() {
     }
 }
 
-/// Sends more spans than the receiver's script has answers, one by one. Every request must have the headers.
+/// Sends spans one by one, more than the receiver's script has answers. Every request must have the headers.
 fn export(exporter: Exporter, receiver: &Receiver, headers: &[(&str, &str)]) -> Vec<Problem> {
     let exporter = headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(*name, *value));
     let exporter =

@@ -12,8 +12,8 @@ mod source;
 
 /// Read it from the top: a module imports only modules above it, and itself.
 ///
-/// A module is `src/name.rs` or the folder `src/name/`. A name with a star is the row of all files whose paths begin
-/// with that name; no other row applies to them. `module::Item` allows that one item.
+/// A module is `src/name.rs` or the folder `src/name/`. A row with a star is for all files whose paths begin with its
+/// name. If several rows match a file, the row with the longest name applies. `module::Item` allows that one item.
 #[rustfmt::skip]
 const LAYERS: &[Row] = &[
     // forks, per-process state, the start of threads, atomics that some machines lack
@@ -166,7 +166,7 @@ fn no_comment_is_wider_than_it_should_be() {
 
 #[test]
 fn every_thread_is_started_in_one_place() {
-    // The command's threads are exempt: its process has no other program, whose signal handlers could run on them.
+    // The command's threads are exempt: its process runs no code of others, so no foreign signal handler runs on them.
     let may = |file: &str| file == "process/spawn.rs" || file.starts_with("cli/") || is_test(file);
     let found = named_elsewhere(&source_files(), may, starts_a_thread);
     assert!(found.is_empty(), "use crate::process::spawn:\n{}", lines(&found));

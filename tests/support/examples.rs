@@ -17,8 +17,8 @@ pub(crate) fn library(example: &str) -> PathBuf {
     built(example, &format!("{}{example}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX))
 }
 
-/// Returns the path of a built file. `cargo test` has built it; after `cargo test --test programs` it may be missing or
-/// outdated, and is built here.
+/// Returns the path of a built file. `cargo test` builds the file, but `cargo test --test programs` does not. If the
+/// file is missing or outdated, this function builds the example.
 fn built(example: &str, file: &str) -> PathBuf {
     static BUILDS: Mutex<()> = Mutex::new(());
     let test = env::current_exe().expect("a test knows its own program");

@@ -17,7 +17,7 @@ pub(crate) const NOISE: Duration = Duration::from_secs(4);
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// Time to wait for an event that must not happen.
 pub(crate) const A_WHILE: Duration = Duration::from_millis(100);
-/// A timeout that is longer than any test: a wait that ends has not ended because of this timeout.
+/// A timeout that is longer than any test, so no wait in a test ends because of this timeout.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
 
 /// An exporter without delays, except those that the test configures. Callers that find the queue full wait without a

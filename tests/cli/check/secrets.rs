@@ -45,7 +45,7 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
     let bare = KEY.concat();
     let keys = ["ca-file", "client-key-file", "endpoint", "headers", "cafile"];
     for key in keys {
-        // Leaves out the valid line of `key`: otherwise the duplicate key would be reported instead.
+        // Leaves out a valid line of `key`, if there is one, because `check` would only report the duplicate key.
         let rest = ["type = 'otel'", "transport = 'http'"];
         let rest: Vec<&str> = rest.into_iter().filter(|line| !line.starts_with(key)).collect();
         let toml = |value: &str| format!("[tracer.a]\n{}\n{key} = {value}\n", rest.join("\n"));

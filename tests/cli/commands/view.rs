@@ -426,7 +426,7 @@ impl Screen {
         // Ctrl-C also reaches the shell. Without the trap, dash would end before it runs the last command.
         let command = format!("trap : INT; stty cols {columns} rows {rows}; {command}; stty -a");
         let mut script = std::process::Command::new("script");
-        // A background job of a script ignores SIGINT, and the command would inherit that: Ctrl-C would have no effect.
+        // Tests in the background may ignore SIGINT. The command would inherit that, and Ctrl-C would have no effect.
         crate::exec::heed_signals(&mut script);
         let process = script
             .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
@@ -452,7 +452,7 @@ impl Screen {
         Some(Self { process, shown, seen: Vec::new() })
     }
 
-    /// Waits until the text appears after the match of the previous call. Returns the output after that match.
+    /// Waits until the text appears after the match of the previous call. Returns the output since that previous match.
     fn wait_for(&mut self, part: &str) -> String {
         loop {
             let text = String::from_utf8_lossy(&self.seen).into_owned();

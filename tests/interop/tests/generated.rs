@@ -1,7 +1,7 @@
 //! Checks that the committed message types are exactly those that the schemas in `proto/` generate.
 //!
 //! After a change of a schema, run `STANDPIPE_REGENERATE=1 cargo test --test generated` in `tests/interop`. The test
-//! is not in the crate itself, because a quarter of the crate's dependencies would then be only for this test.
+//! is not in the crate itself: there, a quarter of the crate's dependencies would serve only this test.
 
 use std::path::Path;
 use std::{env, fs};

@@ -103,7 +103,7 @@ const FAULTS: [(&str, &str, &str, &str); 8] = [
     (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "2+"),
 ];
 
-/// Name of the fault whose call the worker makes only if requests are in the spool when its exporter ends.
+/// Name of the fault of a call that the worker makes only at the end, if the spool still has requests.
 const AT_THE_END: &str = "replace";
 const RECORDS: u64 = 3000;
 

@@ -323,7 +323,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// A quote begins a character if a backslash follows it, or a character and a quote; otherwise, it begins a lifetime.
+/// A quote begins a character if the next character is a backslash or the one after it is a quote; else a lifetime.
 fn is_character(literal: &str) -> bool {
     let mut after = literal.chars().skip(1);
     after.next() == Some('\\') || after.next() == Some('\'')

@@ -45,7 +45,7 @@ const MAKERS: [&str; 20] = [
 ];
 /// Texts with fewer words are messages only where an error is made.
 const MIN_WORDS: usize = 2;
-/// Maximum number of words of a listed text inside an expression that makes an error. It admits names, but no messages.
+/// Maximum number of words of a listed text in an expression that makes an error. This limit admits only names.
 const MAX_NAME_WORDS: usize = 3;
 
 /// A string of the source.

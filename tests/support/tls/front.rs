@@ -300,7 +300,7 @@ fn flush(tls: &mut ServerConnection, mut client: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the sending side, and reads the bytes that the client had already sent, for a while.
+/// Ends the sending side. Then reads the client's remaining bytes, up to limits of time and size.
 fn linger(client: &TcpStream) {
     let _ = client.shutdown(Shutdown::Write);
     let _ = client.set_read_timeout(Some(PATIENCE));

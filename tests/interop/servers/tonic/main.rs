@@ -37,7 +37,7 @@ async fn main() -> Result<(), Error> {
             use $server as Service;
             Service::new(book.clone())
                 .accept_compressed(CompressionEncoding::Gzip)
-                // Answers in gzip to clients that accept it. grpc-go answers compressed requests in gzip by default.
+                // Answers in gzip to clients that accept gzip, because grpc-go does so for compressed requests.
                 .send_compressed(CompressionEncoding::Gzip)
                 .max_decoding_message_size(largest)
         }};

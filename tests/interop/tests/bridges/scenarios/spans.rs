@@ -212,7 +212,7 @@ fn a_panic_through_a_span_that_is_closed_by_it(stage: &Stage<'_>) {
 fn deep(_: &Stage<'_>) {
     let spans: Vec<_> = (0..100).map(|number| info_span!("span", number).entered()).collect();
     tracing::info!("at the bottom");
-    // The outermost span first.
+    // Closes the outermost span first.
     drop(spans);
 }
 

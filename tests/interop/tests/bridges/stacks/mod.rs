@@ -10,7 +10,7 @@ use tracing_subscriber::{Layer, Registry};
 pub(crate) use ours::Ours;
 pub(crate) use usual::Usual;
 
-/// Service name of both stacks, and name of the scope unless targets are the scopes.
+/// Service name of both stacks. Also the name of the scope, unless a stack uses the target of a record as the scope.
 pub(crate) const PROGRAM: &str = "shop";
 
 pub(crate) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
