@@ -1,4 +1,4 @@
-//! Which records survive each way in which a program can end, as the guide's chapter on exits states.
+//! Ends programs in each way that the guide's chapter on exits lists, and checks which records survive.
 
 #[cfg(unix)]
 use std::io::{BufRead, BufReader};

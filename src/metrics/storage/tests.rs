@@ -64,6 +64,28 @@ fn gives_all_points_of_a_collection_the_start_of_its_period_when_some_were_put_b
 }
 
 #[test]
+fn sends_no_exemplar_in_the_period_after_that_of_its_measurement() {
+    let kind = (AggregationKind::IntDelta, ExemplarFilter::AlwaysOn);
+    let table = Table::new(kind, 9, SEED);
+    let storage = MetricStorage::new(table, AggregationTemporality::Delta, None, 1);
+    let SeriesTable::Delta(table) = &storage.series else { panic!() };
+    // Called between the aggregation of the measurement and the storing of its exemplar.
+    let collect = || {
+        assert_eq!(confirmed(&storage, unix_now() + 1), [(5, 1)]);
+        AttributeSet::default()
+    };
+    update_held(table, &[], 5, &collect);
+    let mut exemplars = Vec::new();
+    storage.update(&[], 2);
+    storage.collect(u64::MAX, &mut |mut held| {
+        exemplars.append(&mut held.exemplars);
+        true
+    });
+    let values: Vec<_> = exemplars.iter().map(|exemplar| exemplar.value).collect();
+    assert!(!values.contains(&Number::Int(5)), "{values:?}");
+}
+
+#[test]
 fn reports_a_delta_of_zero_once_when_zero_was_measured() {
     let (ints, floats) =
         (deltas(AggregationKind::IntDelta, 9), deltas(AggregationKind::Sum(NumberKind::Float), 9));
