@@ -5,10 +5,15 @@ use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use super::ticks::{self, RATES, Rates, TICK_BITS};
+use super::ticks::{self, RATES, Rates, Reading, TICK_BITS};
 
 /// Age in nanoseconds at which [`Clock::advance`] makes a new clock, because the wall clock may have been set since.
 pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
+
+/// Width of a reading that counts as taken at one moment: a few microseconds, in ticks of the processor's counter (that
+/// of x86-64 is faster than that of other machines), and in nanoseconds of the monotonic clock.
+const MAX_TICKS: u64 = if cfg!(target_arch = "x86_64") { 10_000 } else { 100 };
+const MAX_NANOS: u64 = 5_000;
 
 /// The wall-clock time at one moment, and the value of a counter at that moment. The spans of a trace use the same
 /// clock until it is older than [`CLOCK_AGE`], so their times are consistent, and taking a time reads only the counter.
@@ -30,18 +35,15 @@ impl Clock {
     #[cold]
     #[inline(never)]
     pub(crate) fn start() -> (Self, u64) {
-        let wall = unix_now();
-        let ticking = if RATES.current.load(Ordering::Relaxed) != 0 {
-            Self::at(wall, ticks::read(), &RATES)
-        } else {
-            None
-        };
-        let clock = ticking.unwrap_or_else(|| {
-            let since = monotonic_nanos();
-            // Wraps if the wall clock is behind the monotonic clock.
-            Self { since, ahead: non_zero(wall.wrapping_sub(since)) }
-        });
-        (clock, wall)
+        if RATES.current.load(Ordering::Relaxed) != 0 {
+            let Reading { counter, time, .. } = Reading::take(ticks::read, unix_now, MAX_TICKS);
+            if let Some(clock) = Self::at(time, counter, &RATES) {
+                return (clock, time);
+            }
+        }
+        let Reading { counter: since, time: wall, .. } = Reading::take(monotonic_nanos, unix_now, MAX_NANOS);
+        // Wraps if the wall clock is behind the monotonic clock.
+        (Self { since, ahead: non_zero(wall.wrapping_sub(since)) }, wall)
     }
 
     /// Returns a clock that starts at this value of the processor's counter; `None` if the rate is unknown or too old.

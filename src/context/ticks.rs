@@ -93,31 +93,44 @@ impl Calibrator {
         let now = monotonic_nanos();
         if now >= self.due {
             self.due = now + MIN_INTERVAL;
-            let reading = Reading::take();
+            let reading = Reading::take(read, monotonic_nanos, 0);
             process::with_locked(&CALIBRATION, |calibration| calibration.add(reading, &RATES));
         }
     }
 }
 
-/// The values of the counter and of the monotonic clock at one moment.
+/// The values of a counter and of a clock at one moment.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
-    ticks: u64,
-    nanos: u64,
-    /// Ticks that the reading took.
+pub(super) struct Reading {
+    pub(super) counter: u64,
+    /// The clock, in nanoseconds.
+    pub(super) time: u64,
+    /// By how much the counter advanced during the reading.
     width: u64,
 }
 
 impl Reading {
-    fn take() -> Self {
-        let pair = || {
-            let (before, nanos, after) = (read(), monotonic_nanos(), read());
-            let width = after.wrapping_sub(before);
-            Self { ticks: before.wrapping_add(width / 2), nanos, width }
+    /// Reads the counter and the clock until the counter has advanced by no more than `max_width` meanwhile, but at
+    /// most four times. Returns the narrowest reading: if the thread was interrupted, the reading is wide, and counter
+    /// and clock may differ by half of the width.
+    #[inline]
+    pub(super) fn take(counter: impl Fn() -> u64, clock: impl Fn() -> u64, max_width: u64) -> Self {
+        let mut before = counter();
+        let mut read = || {
+            let (begun, time, after) = (before, clock(), counter());
+            before = after;
+            let width = after.wrapping_sub(begun);
+            Self { counter: begun.wrapping_add(width / 2), time, width }
         };
-        // An interruption of the thread makes a reading wide, so the narrowest of several readings is used.
-        let pairs = [pair(), pair(), pair(), pair()];
-        pairs.into_iter().fold(pairs[0], |best, other| if other.width < best.width { other } else { best })
+        let mut narrowest = read();
+        for _ in 1..4 {
+            if narrowest.width <= max_width {
+                break;
+            }
+            let other = read();
+            narrowest = if other.width < narrowest.width { other } else { narrowest };
+        }
+        narrowest
     }
 }
 
@@ -140,7 +153,7 @@ impl Calibration {
     /// Measures the rate since the last reading, and publishes it or withdraws the published one.
     fn add(&mut self, now: Reading, rates: &Rates) {
         let last = *self.last.get_or_insert(now);
-        let (ticks, nanos) = (now.ticks.wrapping_sub(last.ticks), now.nanos.saturating_sub(last.nanos));
+        let (ticks, nanos) = (now.counter.wrapping_sub(last.counter), now.time.saturating_sub(last.time));
         // A reading is wrong by at most half of its width. If that is too much for the interval, this measurement is
         // skipped; `last` stays, so the next interval is longer and tolerates wider readings.
         if (now.width + last.width) / 2 > ticks / MAX_ERROR {
@@ -152,13 +165,13 @@ impl Calibration {
             return rates.current.store(0, Ordering::Release);
         }
         if !agree(rates.places[self.place].load(Ordering::Relaxed), rate) {
-            if now.nanos < self.next_write {
+            if now.time < self.next_write {
                 return rates.current.store(0, Ordering::Release);
             }
-            (self.place, self.next_write) = (1 - self.place, now.nanos + MIN_REST);
+            (self.place, self.next_write) = (1 - self.place, now.time + MIN_REST);
             rates.places[self.place].store(rate, Ordering::Relaxed);
         }
-        rates.measured.store(now.ticks, Ordering::Relaxed);
+        rates.measured.store(now.counter, Ordering::Relaxed);
         rates.current.store(MARK | (self.place as u64) << TICK_BITS, Ordering::Release);
     }
 }
@@ -212,6 +225,8 @@ pub(super) fn read() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::context::Clock;
 
@@ -228,7 +243,7 @@ mod tests {
 
     impl Machine {
         fn new() -> Self {
-            let now = Reading { ticks: 5 * FREQUENCY, nanos: 7 * SECOND, width: 100 };
+            let now = Reading { counter: 5 * FREQUENCY, time: 7 * SECOND, width: 100 };
             Self { rates: Rates::new(), calibration: Calibration::new(), now }
         }
 
@@ -241,8 +256,8 @@ mod tests {
         }
 
         fn pass(&mut self, seconds: u64, ticks_per_second: u64) {
-            self.now.ticks = self.now.ticks.wrapping_add(seconds * ticks_per_second);
-            self.now.nanos += seconds * SECOND;
+            self.now.counter = self.now.counter.wrapping_add(seconds * ticks_per_second);
+            self.now.time += seconds * SECOND;
         }
 
         fn measure_after(&mut self, seconds: u64, ticks_per_second: u64) {
@@ -251,17 +266,17 @@ mod tests {
         }
 
         fn mark(&self) -> Option<u64> {
-            self.rates.mark_at(self.now.ticks)
+            self.rates.mark_at(self.now.counter)
         }
 
         /// Starts a clock when the wall clock shows `wall`.
         fn clock(&self, wall: u64) -> Clock {
-            Clock::at(wall, self.now.ticks, &self.rates).expect("the rate is published")
+            Clock::at(wall, self.now.counter, &self.rates).expect("the rate is published")
         }
 
         /// Returns the time of a clock that was started when the wall clock showed `wall`.
         fn time(&self, clock: Clock, wall: u64) -> u64 {
-            wall + clock.nanos_until(self.now.ticks, &self.rates).expect("the counter has not gone back")
+            wall + clock.nanos_until(self.now.counter, &self.rates).expect("the counter has not gone back")
         }
     }
 
@@ -272,13 +287,31 @@ mod tests {
         machine.measure_after(1, FREQUENCY);
         assert_eq!(machine.mark(), None, "one measurement alone may be wrong");
         // The largest possible error of a reading is half of its width.
-        machine.now.ticks += 50;
+        machine.now.counter += 50;
         machine.measure_after(1, FREQUENCY);
         assert!(machine.mark().is_some());
         let clock = machine.clock(SECOND);
         machine.pass(59, FREQUENCY);
         let drift = machine.time(clock, SECOND).abs_diff(60 * SECOND);
         assert!(drift < 59_000, "{drift} ns in 59 seconds");
+    }
+
+    #[test]
+    fn reads_counter_and_clock_at_one_moment_although_the_thread_is_interrupted() {
+        // Each step takes 20 ns, but the thread is interrupted for 44 ms at one of them: before the clock is read, or
+        // after it.
+        for interrupted in 0..9 {
+            let (now, steps) = (Cell::new(0), Cell::new(0));
+            let pass = || {
+                now.set(
+                    now.get() + if steps.replace(steps.get() + 1) == interrupted { 44_000_000 } else { 20 },
+                );
+                now.get()
+            };
+            let reading = Reading::take(pass, || 7 * SECOND + pass(), 5_000);
+            assert!(reading.time.abs_diff(7 * SECOND + reading.counter) <= 20, "{interrupted}: {reading:?}");
+            assert!(steps.get() <= 5, "at most one more reading: {} steps", steps.get());
+        }
     }
 
     #[test]
@@ -309,7 +342,7 @@ mod tests {
         for ticks in [0, 1000 * FREQUENCY] {
             let mut machine = Machine::calibrated();
             let clock = machine.clock(SECOND);
-            machine.now.ticks = ticks;
+            machine.now.counter = ticks;
             assert_eq!(machine.mark(), None);
             assert_eq!(clock.nanos_until(ticks, &machine.rates).is_none(), ticks == 0);
             machine.measure_after(1, FREQUENCY);
@@ -359,19 +392,20 @@ mod tests {
         if Calibrator::new().due > 0 {
             return println!("SKIPPED: the kernel's clock source is not a counter of the processor");
         }
+        let take = || Reading::take(read, monotonic_nanos, 0);
         let (rates, mut calibration) = (Rates::new(), Calibration::new());
         let deadline = monotonic_nanos() + 60 * SECOND;
         while rates.mark_at(read()).is_none() {
             assert!(monotonic_nanos() < deadline, "{calibration:?}");
             std::thread::park_timeout(std::time::Duration::from_millis(100));
-            calibration.add(Reading::take(), &rates);
+            calibration.add(take(), &rates);
         }
-        let first = Reading::take();
+        let first = take();
         std::thread::park_timeout(std::time::Duration::from_millis(100));
-        let last = Reading::take();
-        let clock = Clock::at(SECOND, first.ticks, &rates).expect("the rate is published");
+        let last = take();
+        let clock = Clock::at(SECOND, first.counter, &rates).expect("the rate is published");
         let (counted, elapsed) =
-            (clock.nanos_until(last.ticks, &rates).expect("later"), last.nanos - first.nanos);
+            (clock.nanos_until(last.counter, &rates).expect("later"), last.time - first.time);
         // The tolerance is large, because a virtual machine may be interrupted in all readings.
         assert!(counted.abs_diff(elapsed) < elapsed / 1000, "{counted} and {elapsed} ns");
     }
