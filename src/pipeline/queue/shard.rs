@@ -11,6 +11,7 @@
 //! Spare chunks are on a separate stack, [`Spares`].
 
 use std::cell::Cell;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
@@ -214,35 +215,52 @@ impl Preallocated {
 ///
 /// Nothing is allocated or freed under the lock, because the program's allocator may emit a record.
 #[derive(Debug)]
-pub(super) struct Spares(Mutex<Chunks>);
+pub(super) struct Spares(Mutex<SpareChunks>);
 
-#[allow(clippy::vec_box, reason = "chunks move between the queue, the worker and the stack as pointers")]
-type Chunks = Vec<Box<Chunk>>;
+#[derive(Debug)]
+struct SpareChunks {
+    #[allow(clippy::vec_box, reason = "chunks move between the queue, the worker and the stack as pointers")]
+    stack: Vec<Box<Chunk>>,
+    /// Minimum length of the stack since the last [`Queue::trim`].
+    unused: usize,
+}
 
 impl Spares {
     /// Returns an empty stack for the chunks of a queue with at most `max_chunks` chunks.
     pub(super) fn new(max_chunks: usize) -> Self {
-        Self(Mutex::new(Vec::with_capacity(max_chunks.min(MAX_SPARE_CHUNKS))))
+        let stack = Vec::with_capacity(max_chunks.min(MAX_SPARE_CHUNKS));
+        Self(Mutex::new(SpareChunks { stack, unused: 0 }))
     }
 
     fn take(&self) -> Option<Box<Chunk>> {
-        self.lock().pop()
+        let mut spares = self.lock();
+        let chunk = spares.stack.pop();
+        spares.unused = spares.unused.min(spares.stack.len());
+        chunk
     }
 
     /// Keeps a chunk, or frees it if the stack is full.
     fn keep(&self, chunk: Box<Chunk>) {
         // Locals are dropped before parameters, so if the stack is full, `chunk` is freed after the lock is released.
         let mut spares = self.lock();
-        if spares.len() < spares.capacity() {
-            spares.push(chunk);
+        if spares.stack.len() < spares.stack.capacity() {
+            spares.stack.push(chunk);
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.lock().len()
+    /// Returns the number of chunks that were not needed since the last call, without the few that are always kept.
+    fn surplus(&self) -> usize {
+        let mut spares = self.lock();
+        let now = spares.stack.len();
+        mem::replace(&mut spares.unused, now).saturating_sub(IDLE_SPARES)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Chunks> {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().stack.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SpareChunks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -279,8 +297,16 @@ impl Queue {
         }
     }
 
-    /// Frees surplus empty chunks after a burst.
+    /// Frees the empty chunks that callers have not needed since the last call, except a few. A steady load keeps its
+    /// chunks: new ones would cost the callers page faults.
     pub(crate) fn trim(&self) {
-        while self.spares.len() > IDLE_SPARES && self.spares.take().is_some() {}
+        (0..self.spares.surplus()).for_each(|_| drop(self.spares.take()));
+    }
+
+    /// Frees all empty chunks, except a few.
+    pub(crate) fn trim_idle(&self) {
+        // From the first call on, all chunks count as unused.
+        self.trim();
+        self.trim();
     }
 }

@@ -369,16 +369,28 @@ fn close_ends_waits_and_rejects_new_records() {
 }
 
 #[test]
-fn trim_keeps_few_chunks_after_a_burst() {
+fn trim_keeps_the_chunks_that_callers_needed_since_the_last_trim() {
     let fixture = lossy(100_000, 16 << 20);
-    (0..4000).for_each(|number| fixture.enqueue(number, 100));
-    fixture.drain();
-    let burst = fixture.queue.spares.len();
-    assert!(burst > 10, "{burst}");
+    let burst = || {
+        (0..4000).for_each(|number| fixture.enqueue(number, 100));
+        fixture.drain();
+        fixture.queue.spares.len()
+    };
+    let needed = burst();
+    assert!(needed > IDLE_SPARES, "{needed}");
+    for _ in 0..3 {
+        fixture.queue.trim();
+        assert_eq!(fixture.queue.spares.len(), needed, "kept for the next burst");
+        assert_eq!(burst(), needed);
+    }
+    fixture.queue.trim();
+    fixture.queue.trim();
+    assert_eq!(fixture.queue.spares.len(), IDLE_SPARES, "no burst between the two");
     fixture.queue.trim();
     assert_eq!(fixture.queue.spares.len(), IDLE_SPARES);
-    fixture.queue.trim();
-    assert_eq!(fixture.queue.spares.len(), IDLE_SPARES);
+    burst();
+    fixture.queue.trim_idle();
+    assert_eq!(fixture.queue.spares.len(), IDLE_SPARES, "at once");
 }
 
 #[test]

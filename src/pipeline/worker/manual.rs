@@ -263,7 +263,7 @@ impl Worker {
         let due = self.next_event(now);
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         if due.is_none() && now - *self.state.idle_since.get_or_insert(now) >= IDLE {
-            self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
+            self.deliveries.iter().for_each(|delivery| delivery.queue.trim_idle());
         }
         Progress::DueAt(due)
     }

@@ -442,7 +442,7 @@ impl Worker {
         if !matches!(command, Command::TimedOut) {
             return command;
         }
-        self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
+        self.deliveries.iter().for_each(|delivery| delivery.queue.trim_idle());
         self.wait_for_command(now + NO_DEADLINE)
     }
 
