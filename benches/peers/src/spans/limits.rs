@@ -87,7 +87,8 @@ fn memory(_: &Setup) -> Result<Pipe, Error> {
     let request = ready::request_of(1, Workload::emit_child)?;
     let spans = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
     let span = spans.flat_map(|scope| &scope.spans).next().ok_or("no span")?.encode_to_vec();
-    let copies = Arc::new(Copies { span, target: Mutex::new((vec![0; BUFFER], 0)) });
+    // Filled with ones, so that its pages are resident before the first copy.
+    let copies = Arc::new(Copies { span, target: Mutex::new((vec![1; BUFFER], 0)) });
     let timed = Arc::clone(&copies);
     Ok(Pipe::raw(move |spans| copies.make(spans)).timed(timed))
 }

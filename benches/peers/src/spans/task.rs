@@ -145,6 +145,10 @@ fn hurry(contender: &Contender, setup: &Setup, distance: Duration) -> Result<(),
     let mut times = vec![1; (setup.spans / TRACE) as usize * CHILDREN];
     let before = process::resident()?;
     let pipe = (contender.start)(setup)?;
+    if !distance.is_zero() {
+        // A steady rate is measured when the contender has allocated the memory that it needs at this rate.
+        pipe.time(&mut times, distance);
+    }
     pipe.time(&mut times, distance);
     pipe.end(PATIENCE)?;
     report("memory", process::resident_peak()?.saturating_sub(before));
