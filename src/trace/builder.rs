@@ -270,17 +270,11 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts a span whose parent is not the current span, or whose attributes the sampler reads.
+    /// Starts any span. Without the thread's stack, the span does not become current.
     #[inline(never)]
-    fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
+    pub(super) fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
         let started = context::with_stack(|stack| self.start_simply(stack?).map(Span::started));
-        started.unwrap_or_else(|| self.start_fully(attributes))
-    }
-
-    /// Starts a span on the general path. Without the thread's stack, the span does not become current.
-    #[inline(never)]
-    pub(super) fn start_fully(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
-        context::with_stack(|stack| {
+        let general = |stack: Option<&mut Stack>| {
             let Started { mut context, can_enter, mut open, clock } =
                 self.begin(stack.as_deref().and_then(Stack::top), false, attributes);
             // The record-only mark is cleared before the context is pushed: children and headers must not inherit it.
@@ -300,7 +294,8 @@ impl<'a> SpanSpec<'a> {
                 None => Some(context),
             };
             Span { open, entered, unrecorded, not_send: PhantomData }
-        })
+        };
+        started.unwrap_or_else(|| context::with_stack(general))
     }
 
     /// A fast path: starts a span without a parent, or with an explicit parent. Returns `None` if the

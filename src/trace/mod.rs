@@ -218,7 +218,7 @@ impl Tracer {
             let (span, clock) = (parent.child_ref(false), *clock);
             Some(Span::started((None, span, stack.push_span(span, clock))))
         });
-        started.unwrap_or_else(|| spec().start_fully(None))
+        started.unwrap_or_else(|| spec().start_any(None))
     }
 }
 
