@@ -265,6 +265,11 @@ thread_local! {
     static CURRENT: RefCell<Vec<(NonZeroU64, Baggage)>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Returns whether this thread has entered a baggage, even an empty one.
+pub(super) fn is_entered() -> bool {
+    CURRENT.try_with(|stack| stack.try_borrow().is_ok_and(|stack| !stack.is_empty())).unwrap_or_default()
+}
+
 /// Id of an entry in this thread's stack.
 #[derive(Debug)]
 pub(super) struct Entered(pub(super) NonZeroU64);

@@ -397,8 +397,9 @@ impl ContextGuard {
 
     /// Returns a guard. Until it is dropped, the thread has no current span.
     pub(crate) fn enter_no_span() -> Self {
-        match current() {
-            Some(_) => Self::enter(&NO_SPAN, None),
+        // Even if there is no current span: a guard of an earlier entry may be dropped before this one.
+        match read_stack(|stack| stack.top().map(|_| ())) {
+            Some(()) => Self::enter(&NO_SPAN, None),
             None => Self::none(),
         }
     }

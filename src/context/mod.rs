@@ -374,7 +374,7 @@ impl Context {
             Some(span) => ContextGuard::enter(span, self.clock),
             None => ContextGuard::enter_no_span(),
         };
-        let has_baggage = !self.baggage.is_empty() || !Baggage::current().is_empty();
+        let has_baggage = !self.baggage.is_empty() || baggage::is_entered();
         if has_baggage { entered.and_baggage(&self.baggage) } else { entered }
     }
 

@@ -111,6 +111,18 @@ fn a_context_replaces_the_baggage_and_a_span_context_leaves_it() {
 }
 
 #[test]
+fn an_empty_context_is_current_until_its_own_guard_is_dropped() {
+    let span = SpanContext::from_traceparent(PARENT).unwrap();
+    let _entered = (span.enter(), customer().enter());
+    let before = (SpanContext::current(), current());
+    let (first, second) = (Context::new().enter(), Context::new().enter());
+    drop(first);
+    assert_eq!((SpanContext::current(), current().as_str()), (None, ""));
+    drop(second);
+    assert_eq!((SpanContext::current(), current()), before);
+}
+
+#[test]
 fn headers_carry_span_and_baggage_each_without_the_other() {
     let read = |headers: &[(&str, &str)]| {
         let context = Context::from_headers(|name| {
