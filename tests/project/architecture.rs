@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::{fmt, fs};
 
 use source::{NamedPath, Source};
@@ -116,9 +117,8 @@ const MAX_COMMENT_COLUMNS: usize = 120;
 #[test]
 fn every_module_imports_only_what_the_table_allows() {
     let layering = Layering::of_this_crate();
-    let files = source_files();
-    assert!(!files.is_empty(), "no source file was found");
-    let violations: Vec<_> = files.iter().flat_map(|(path, text)| layering.violations(path, text)).collect();
+    assert!(!FILES.is_empty(), "no source file was found");
+    let violations: Vec<_> = FILES.iter().flat_map(|file| layering.violations(file)).collect();
     assert!(violations.is_empty(), "\n{}", lines(&violations));
 }
 
@@ -135,11 +135,11 @@ fn the_table_only_looks_up() {
 
 #[test]
 fn no_file_is_longer_than_it_should_be() {
-    let long: Vec<_> = source_files()
-        .into_iter()
+    let long: Vec<_> = FILES
+        .iter()
         // The tests of a module are one file, however long.
-        .filter(|(path, _)| !is_test(path))
-        .map(|(path, text)| (path, Source::read(&text).length))
+        .filter(|file| !is_test(&file.path))
+        .map(|file| (&file.path, file.source.length))
         .filter(|(_, length)| *length > MAX_FILE_LINES)
         .map(|(path, length)| {
             format!("src/{path}: {length} lines without tests, {MAX_FILE_LINES} are the limit")
@@ -156,7 +156,7 @@ fn no_comment_is_wider_than_it_should_be() {
         text.starts_with("//") && !text.trim_start_matches(['/', '!', ' ']).starts_with('|')
     };
     let mut wide = Vec::new();
-    for (path, text) in source_files() {
+    for SourceFile { path, text, .. } in FILES.iter() {
         let comments = (1..).zip(text.lines()).filter(|(_, line)| is_comment(line));
         let of_file = comments.filter(|(_, line)| line.chars().count() > MAX_COMMENT_COLUMNS);
         wide.extend(of_file.map(|(number, _)| format!("src/{path}:{number}")));
@@ -168,14 +168,14 @@ fn no_comment_is_wider_than_it_should_be() {
 fn every_thread_is_started_in_one_place() {
     // The command's threads are exempt: its process runs no code of others, so no foreign signal handler runs on them.
     let may = |file: &str| file == "process/spawn.rs" || file.starts_with("cli/") || is_test(file);
-    let found = named_elsewhere(&source_files(), may, starts_a_thread);
+    let found = named_elsewhere(&FILES, may, starts_a_thread);
     assert!(found.is_empty(), "use crate::process::spawn:\n{}", lines(&found));
 }
 
 /// Some machines have no 64-bit atomics; the tests run there, too.
 #[test]
 fn atomics_of_64_bits_come_from_one_place() {
-    let found = named_elsewhere(&source_files(), |file| file == "process.rs", is_std_atomic_64);
+    let found = named_elsewhere(&FILES, |file| file == "process.rs", is_std_atomic_64);
     assert!(found.is_empty(), "use crate::process::atomic:\n{}", lines(&found));
 }
 
@@ -209,16 +209,15 @@ fn is_std_atomic_64(path: &[&str]) -> bool {
 
 /// Returns file and line of each path for which `is_such` is true, in files for which `may` is false.
 fn named_elsewhere(
-    files: &[(String, String)],
+    files: &[SourceFile<'_>],
     may: impl Fn(&str) -> bool,
     is_such: impl Fn(&[&str]) -> bool,
 ) -> Vec<String> {
-    let is_named = |path: &NamedPath| is_such(&path.segments.iter().map(String::as_str).collect::<Vec<_>>());
-    let places = |(file, text): &(String, String)| {
-        let paths = Source::read(text).paths().into_iter().filter(is_named);
+    let places = |SourceFile { path: file, source, .. }: &SourceFile<'_>| {
+        let paths = source.paths().into_iter().filter(|path| is_such(&path.segments));
         paths.map(|path| format!("src/{file}:{}", path.line)).collect::<Vec<_>>()
     };
-    files.iter().filter(|(file, _)| !may(file)).flat_map(places).collect()
+    files.iter().filter(|file| !may(&file.path)).flat_map(places).collect()
 }
 
 #[derive(Debug)]
@@ -279,18 +278,16 @@ impl Layering {
     }
 
     fn new(lib: &str, manifest: &str) -> Self {
-        let exports = Source::read(lib)
-            .paths()
-            .into_iter()
-            .filter_map(|path| Some((path.segments.last()?.clone(), path.segments)))
-            .collect();
+        let owned = |path: NamedPath<'_>| path.segments.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let paths = Source::read(lib).paths().into_iter().map(owned);
+        let exports = paths.filter_map(|path| Some((path.last()?.clone(), path))).collect();
         let mut crates = dependencies(manifest);
         crates.push("standpipe".to_owned());
         Self { exports, crates }
     }
 
-    /// Returns the forbidden imports of `file`, a path below `src`, one line each.
-    fn violations(&self, file: &str, text: &str) -> Vec<String> {
+    /// Returns the forbidden imports of a file, one line each.
+    fn violations(&self, SourceFile { path: file, source, .. }: &SourceFile<'_>) -> Vec<String> {
         if file == "lib.rs" || is_test(file) {
             return Vec::new();
         }
@@ -298,14 +295,13 @@ impl Layering {
         let Some(row) = LAYERS.iter().filter(|row| row.holds(file)).max_by_key(|row| row.name.len()) else {
             return vec![format!("src/{file}:1: this module has no row in the table")];
         };
-        let source = Source::read(text);
         let modules = source.modules();
         let paths = source.paths();
         let brought_in: Vec<_> = paths.iter().filter_map(NamedPath::brings_in).collect();
         paths
             .iter()
             // A name that was imported is checked at its import.
-            .filter(|path| !path.segments.first().is_some_and(|first| brought_in.contains(&first.as_str())))
+            .filter(|path| !path.segments.first().is_some_and(|first| brought_in.contains(first)))
             .filter_map(|path| Some((path, self.resolve(path, file, &modules)?)))
             .filter(|(_, import)| !row.allows(import))
             .map(|(path, import)| {
@@ -323,21 +319,26 @@ impl Layering {
     }
 
     /// Resolves a path; `None` if it belongs neither to this crate nor to a dependency.
-    fn resolve(&self, path: &NamedPath, file: &str, modules: &[&str]) -> Option<Import> {
-        let mut here = module_of(file);
-        here.extend(path.within.iter().cloned());
+    fn resolve(&self, path: &NamedPath<'_>, file: &str, modules: &[&str]) -> Option<Import> {
+        let here = || {
+            let mut here = module_of(file);
+            here.extend(path.within.iter().map(|name| (*name).to_owned()));
+            here
+        };
+        let owned = |path: &[&str]| path.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let segments = path.segments.as_slice();
         let (first, rest) = segments.split_first()?;
-        let absolute = match first.as_str() {
-            "crate" => self.through_the_crate_root(rest),
-            "self" => [here.as_slice(), rest].concat(),
+        let absolute = match *first {
+            "crate" => self.through_the_crate_root(&owned(rest)),
+            "self" => [here(), owned(rest)].concat(),
             "super" => {
-                let ups = segments.iter().take_while(|segment| *segment == "super").count();
+                let ups = segments.iter().take_while(|segment| **segment == "super").count();
+                let mut here = here();
                 here.truncate(here.len().saturating_sub(ups));
-                here.extend_from_slice(&segments[ups..]);
+                here.extend(owned(&segments[ups..]));
                 self.through_the_crate_root(&here)
             }
-            name if modules.contains(&name) => [here.as_slice(), segments].concat(),
+            name if modules.contains(&name) => [here(), owned(segments)].concat(),
             name if self.crates.iter().any(|known| known == name) => {
                 return Some(Import::Outside(name.to_owned()));
             }
@@ -394,8 +395,22 @@ fn dependencies(manifest: &str) -> Vec<String> {
     names
 }
 
-/// Every Rust file below `src`: its path from there, with forward slashes, and its text.
-fn source_files() -> Vec<(String, String)> {
+/// A Rust file below `src`.
+struct SourceFile<'a> {
+    /// The path from `src`, with forward slashes.
+    path: String,
+    text: &'a str,
+    source: Source<'a>,
+}
+
+impl<'a> SourceFile<'a> {
+    fn new(path: impl Into<String>, text: &'a str) -> Self {
+        Self { path: path.into(), text, source: Source::read(text) }
+    }
+}
+
+/// Every Rust file below `src`, read once for all tests.
+static FILES: LazyLock<Vec<SourceFile<'static>>> = LazyLock::new(|| {
     let src = root().join("src");
     let mut files = Vec::new();
     let mut folders = vec![src.clone()];
@@ -407,13 +422,14 @@ fn source_files() -> Vec<(String, String)> {
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let name =
                     path.strip_prefix(&src).expect("it lies below src").to_string_lossy().replace('\\', "/");
-                files.push((name, fs::read_to_string(&path).expect("a source file is text")));
+                let text = fs::read_to_string(&path).expect("a source file is text");
+                files.push(SourceFile::new(name, text.leak()));
             }
         }
     }
-    files.sort();
+    files.sort_by(|one, other| one.path.cmp(&other.path));
     files
-}
+});
 
 /// Returns the committed entries of the top level; in a tree without git, all entries.
 fn top_level() -> Vec<String> {
@@ -451,7 +467,7 @@ mod the_checker {
                             [dev-dependencies]\nlog = \"0.4\"\ncrossbeam-channel = \"0.5\"\n[lints.rust]\nserde = 1";
 
     fn violations(file: &str, text: &str) -> Vec<String> {
-        Layering::new(LIB, MANIFEST).violations(file, text)
+        Layering::new(LIB, MANIFEST).violations(&SourceFile::new(file, text))
     }
 
     /// Asserts that the snippet breaks the table exactly once, on this line.
@@ -572,7 +588,7 @@ mod the_checker {
     #[test]
     fn catches_what_has_one_place_elsewhere() {
         let places = |text: &str, is_such: fn(&[&str]) -> bool| {
-            named_elsewhere(&[("logs.rs".to_owned(), text.to_owned())], |_| false, is_such)
+            named_elsewhere(&[SourceFile::new("logs.rs", text)], |_| false, is_such)
         };
         assert_eq!(places("\nfn f() { std::thread::spawn(g); }", starts_a_thread), ["src/logs.rs:2"]);
         let atomics =

@@ -235,7 +235,10 @@ fn every_kind_of_problem_is_explained_as_often_as_the_code_reports_it() {
 
 #[test]
 fn every_message_in_the_chapter_is_one_of_the_source() {
-    let code = normalized(&SOURCES.map(code).concat());
+    // Only lines with a quote are searched for hundreds of parts: continued strings are one line.
+    let code = SOURCES.map(code).concat();
+    let code: Vec<&str> = code.lines().filter(|line| line.contains('"')).collect();
+    let code = normalized(&code.join("\n"));
     let cells = problems().into_iter().map(|(_, message)| message).chain(diagnostics());
     let (mut count, mut missing) = (0, Vec::new());
     for cell in cells {

@@ -2,54 +2,54 @@
 //! not resolved: a path counts where it is written.
 
 /// A source file without its comments, literals and test modules.
-pub(crate) struct Source {
-    tokens: Vec<Token>,
+pub(crate) struct Source<'a> {
+    tokens: Vec<Token<'a>>,
     /// Lines, without those of test modules.
     pub(crate) length: usize,
 }
 
 /// A path as it is written: `use a::{b, c}` names two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NamedPath {
+pub(crate) struct NamedPath<'a> {
     pub(crate) line: usize,
-    pub(crate) segments: Vec<String>,
+    pub(crate) segments: Vec<&'a str>,
     /// The modules that enclose the path in the same file; `super` is relative to them.
-    pub(crate) within: Vec<String>,
+    pub(crate) within: Vec<&'a str>,
 }
 
-impl NamedPath {
+impl<'a> NamedPath<'a> {
     /// Returns the name that an import of this path introduces; `None` if the path belongs to another crate.
-    pub(crate) fn brings_in(&self) -> Option<&str> {
-        let named = self.segments.strip_suffix(&["self".to_owned()]).unwrap_or(&self.segments);
-        let is_ours = matches!(self.segments.first()?.as_str(), "crate" | "self" | "super");
-        if is_ours { named.last().map(String::as_str) } else { None }
+    pub(crate) fn brings_in(&self) -> Option<&'a str> {
+        let named = self.segments.strip_suffix(&["self"]).unwrap_or(&self.segments);
+        let is_ours = matches!(*self.segments.first()?, "crate" | "self" | "super");
+        if is_ours { named.last().copied() } else { None }
     }
 }
 
-#[derive(Debug, Clone)]
-struct Token {
-    text: String,
+#[derive(Debug, Clone, Copy)]
+struct Token<'a> {
+    text: &'a str,
     line: usize,
 }
 
-impl Source {
-    pub(crate) fn read(text: &str) -> Self {
+impl<'a> Source<'a> {
+    pub(crate) fn read(text: &'a str) -> Self {
         let (tokens, test_lines) = without_test_modules(tokenize(text));
         Self { tokens, length: text.lines().count() - test_lines }
     }
 
     /// Every `use`d path, and every other path of two segments or more.
-    pub(crate) fn paths(&self) -> Vec<NamedPath> {
+    pub(crate) fn paths(&self) -> Vec<NamedPath<'a>> {
         let mut paths = Vec::new();
-        let mut open_modules: Vec<(usize, String)> = Vec::new();
+        let mut open_modules: Vec<(usize, &str)> = Vec::new();
         let mut depth = 0;
         let mut at = 0;
         while at < self.tokens.len() {
-            let within = || open_modules.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
+            let within = || open_modules.iter().map(|(_, name)| *name).collect::<Vec<_>>();
             match self.text(at) {
                 "mod" if self.text(at + 2) == "{" => {
                     depth += 1;
-                    open_modules.push((depth, self.text(at + 1).to_owned()));
+                    open_modules.push((depth, self.text(at + 1)));
                     at += 3;
                 }
                 "{" => {
@@ -77,12 +77,8 @@ impl Source {
     }
 
     /// The names of the modules that this file declares.
-    pub(crate) fn modules(&self) -> Vec<&str> {
-        self.tokens
-            .windows(2)
-            .filter(|pair| pair[0].text == "mod")
-            .map(|pair| pair[1].text.as_str())
-            .collect()
+    pub(crate) fn modules(&self) -> Vec<&'a str> {
+        self.tokens.windows(2).filter(|pair| pair[0].text == "mod").map(|pair| pair[1].text).collect()
     }
 
     /// The line of the first item that is neither `mod name;` nor `use …;`.
@@ -121,9 +117,9 @@ impl Source {
     fn use_tree(
         &self,
         start: usize,
-        prefix: &[String],
-        within: &[String],
-        paths: &mut Vec<NamedPath>,
+        prefix: &[&'a str],
+        within: &[&'a str],
+        paths: &mut Vec<NamedPath<'a>>,
     ) -> usize {
         let mut segments = prefix.to_vec();
         let mut at = start;
@@ -142,7 +138,7 @@ impl Source {
                 }
                 "as" => at += 2,
                 text if is_identifier(text) || text == "*" => {
-                    segments.push(text.to_owned());
+                    segments.push(text);
                     at += 1;
                 }
                 _ => break,
@@ -155,11 +151,11 @@ impl Source {
         at.max(start + 1)
     }
 
-    fn plain_path(&self, start: usize) -> (Vec<String>, usize) {
-        let mut segments = vec![self.text(start).to_owned()];
+    fn plain_path(&self, start: usize) -> (Vec<&'a str>, usize) {
+        let mut segments = vec![self.text(start)];
         let mut at = start + 1;
         while self.text(at) == "::" && is_identifier(self.text(at + 1)) {
-            segments.push(self.text(at + 1).to_owned());
+            segments.push(self.text(at + 1));
             at += 2;
         }
         (segments, at)
@@ -170,13 +166,13 @@ impl Source {
         at > 0 && self.text(at - 1) == "."
     }
 
-    fn text(&self, at: usize) -> &str {
+    fn text(&self, at: usize) -> &'a str {
         text(&self.tokens, at)
     }
 }
 
 /// Removes `#[cfg(test)] mod …`. Returns the number of removed lines.
-fn without_test_modules(tokens: Vec<Token>) -> (Vec<Token>, usize) {
+fn without_test_modules(tokens: Vec<Token<'_>>) -> (Vec<Token<'_>>, usize) {
     let mut kept = Vec::with_capacity(tokens.len());
     let mut test_lines = 0;
     let mut at = 0;
@@ -187,7 +183,7 @@ fn without_test_modules(tokens: Vec<Token>) -> (Vec<Token>, usize) {
                 at = end;
             }
             None => {
-                kept.push(tokens[at].clone());
+                kept.push(tokens[at]);
                 at += 1;
             }
         }
@@ -196,7 +192,10 @@ fn without_test_modules(tokens: Vec<Token>) -> (Vec<Token>, usize) {
 }
 
 /// Returns the end of the test module that begins at `at`, if one begins there.
-fn end_of_test_module(tokens: &[Token], start: usize) -> Option<usize> {
+fn end_of_test_module(tokens: &[Token<'_>], start: usize) -> Option<usize> {
+    if text(tokens, start) != "#" {
+        return None;
+    }
     const FOR_TESTS: [&[&str]; 2] =
         [&["#", "[", "cfg", "(", "test", ")"], &["#", "[", "cfg", "(", "all", "(", "test"]];
     let is_for_tests = |begin: &&[&str]| begin.iter().enumerate().all(|(i, t)| text(tokens, start + i) == *t);
@@ -216,12 +215,12 @@ fn end_of_test_module(tokens: &[Token], start: usize) -> Option<usize> {
     }
 }
 
-fn end_of_attribute(tokens: &[Token], at: usize) -> usize {
+fn end_of_attribute(tokens: &[Token<'_>], at: usize) -> usize {
     let bracket = if text(tokens, at + 1) == "!" { at + 2 } else { at + 1 };
     end_of_group(tokens, bracket)
 }
 
-fn end_of_visibility(tokens: &[Token], at: usize) -> usize {
+fn end_of_visibility(tokens: &[Token<'_>], at: usize) -> usize {
     match (text(tokens, at), text(tokens, at + 1)) {
         ("pub", "(") => end_of_group(tokens, at + 1),
         ("pub", _) => at + 1,
@@ -230,10 +229,10 @@ fn end_of_visibility(tokens: &[Token], at: usize) -> usize {
 }
 
 /// Returns the position after the bracket that closes the one at `open`.
-fn end_of_group(tokens: &[Token], open: usize) -> usize {
+fn end_of_group(tokens: &[Token<'_>], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.text.as_str() {
+        match token.text {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" if depth <= 1 => return at + 1,
             ")" | "]" | "}" => depth -= 1,
@@ -243,8 +242,8 @@ fn end_of_group(tokens: &[Token], open: usize) -> usize {
     tokens.len()
 }
 
-fn text(tokens: &[Token], at: usize) -> &str {
-    tokens.get(at).map_or("", |token| &token.text)
+fn text<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
+    tokens.get(at).map_or("", |token| token.text)
 }
 
 fn is_identifier(text: &str) -> bool {
@@ -252,21 +251,59 @@ fn is_identifier(text: &str) -> bool {
 }
 
 /// Returns words, `::`, `->`, `=>` and single characters, without comments and literals.
-fn tokenize(text: &str) -> Vec<Token> {
-    let mut rest = text;
-    let mut line = 1;
+///
+/// All tests together read the source several times, without optimization. So the loop handles the most frequent bytes
+/// itself: blanks, line comments, and words that begin no literal.
+fn tokenize(text: &str) -> Vec<Token<'_>> {
+    let bytes = text.as_bytes();
+    let (mut at, mut line) = (0, 1);
     let mut tokens = Vec::new();
-    while let Some(first) = rest.chars().next() {
+    while at < bytes.len() {
+        let start = at;
+        match (bytes[at], bytes.get(at + 1)) {
+            (b' ', _) => at += 1,
+            (b'\n', _) => (at, line) = (at + 1, line + 1),
+            (b'/', Some(b'/')) => at = text[at..].find('\n').map_or(text.len(), |length| at + length),
+            (b'b' | b'c' | b'r', Some(b'b' | b'c' | b'r' | b'"' | b'\'' | b'#')) => {}
+            (b'a'..=b'z' | b'A'..=b'Z' | b'_', _) => {
+                while at < bytes.len() && matches!(bytes[at], b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'0'..=b'9')
+                {
+                    at += 1;
+                }
+                if bytes.get(at).is_some_and(|byte| !byte.is_ascii()) {
+                    at = start;
+                } else {
+                    tokens.push(Token { text: &text[start..at], line });
+                }
+            }
+            (
+                b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' | b'.' | b',' | b';' | b'&' | b'|'
+                | b'#',
+                _,
+            ) => {
+                at += 1;
+                tokens.push(Token { text: &text[start..at], line });
+            }
+            (b':', Some(b':')) => {
+                at += 2;
+                tokens.push(Token { text: &text[start..at], line });
+            }
+            _ => {}
+        }
+        if at > start {
+            continue;
+        }
+        let rest = &text[at..];
         let (length, is_token) = match skipped(rest) {
             Some(length) => (length, false),
-            None => (word_or_sign(rest, first), true),
+            None => (word_or_sign(rest), true),
         };
-        let (piece, after) = rest.split_at(length);
+        let piece = &rest[..length];
         if is_token {
-            tokens.push(Token { text: piece.trim_start_matches("r#").to_owned(), line });
+            tokens.push(Token { text: piece.trim_start_matches("r#"), line });
         }
         line += piece.matches('\n').count();
-        rest = after;
+        at += length;
     }
     tokens
 }
@@ -298,8 +335,8 @@ fn skipped(rest: &str) -> Option<usize> {
         return None;
     }
     match literal.chars().next()? {
-        '"' => Some(prefix + quoted(literal, '"')),
-        '\'' if is_character(literal) => Some(prefix + quoted(literal, '\'')),
+        '"' => Some(prefix + quoted(literal, b'"')),
+        '\'' if is_character(literal) => Some(prefix + quoted(literal, b'\'')),
         _ => None,
     }
 }
@@ -329,25 +366,24 @@ fn is_character(literal: &str) -> bool {
     after.next() == Some('\\') || after.next() == Some('\'')
 }
 
-fn quoted(literal: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in literal.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            _ if c == quote => return at + c.len_utf8(),
-            _ => {}
+fn quoted(literal: &str, quote: u8) -> usize {
+    let (bytes, mut at) = (literal.as_bytes(), 1);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
         }
     }
     literal.len()
 }
 
-fn word_or_sign(rest: &str, first: char) -> usize {
+fn word_or_sign(rest: &str) -> usize {
     if ["::", "->", "=>"].iter().any(|sign| rest.starts_with(sign)) {
         return 2;
     }
     let raw = if rest.starts_with("r#") { 2 } else { 0 };
     let word =
         rest[raw..].find(|c: char| !c.is_alphanumeric() && c != '_').map_or(rest.len(), |end| raw + end);
-    if word > raw { word } else { first.len_utf8() }
+    if word > raw { word } else { rest.chars().next().map_or(0, char::len_utf8) }
 }
