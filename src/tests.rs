@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 
 /// The default of proptest.
 const ALL: u32 = 256;
@@ -10,6 +11,11 @@ const ALL: u32 = 256;
 /// Returns how many of `cases` a search tries.
 pub(crate) fn share_of(cases: u32) -> u32 {
     (u64::from(cases) * u64::from(tried()) / u64::from(ALL)).max(1) as u32
+}
+
+/// Returns a size within this range: the largest if all cases are tried, otherwise the share of it, if that is enough.
+pub(crate) fn size_within(sizes: RangeInclusive<u32>) -> u32 {
+    share_of(*sizes.end()).clamp(*sizes.start(), *sizes.end())
 }
 
 /// Returns the step of a search through the bits or bytes of a file. An odd step reaches each of the 8 bits of a byte.

@@ -14,6 +14,7 @@ use crate::record::wire::encode_field;
 use crate::record::{
     Chunk, Resource, Scope, SlotHeader, SpanHead, SpanId, SpanKind, SpanRecord, TraceId, Value,
 };
+use crate::tests::stride;
 
 mod left_to_entries;
 mod recovery;

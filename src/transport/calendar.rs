@@ -58,6 +58,7 @@ fn unix_seconds(date: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::share_of;
 
     fn at(seconds: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
@@ -78,7 +79,9 @@ mod tests {
             let (year, month, day) = date;
             assert_eq!((days_since_1970(year, month, day), date_of(days)), (days, date));
         }
-        for days in -800_000..800_000 {
+        // An odd step reaches each day of the year.
+        let step = (256 / share_of(256)).max(1) | 1;
+        for days in (-800_000..800_000).step_by(step as usize) {
             let (year, month, day) = date_of(days);
             assert_eq!(days_since_1970(year, month, day), days);
         }

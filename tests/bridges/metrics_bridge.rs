@@ -18,6 +18,7 @@ use standpipe::{Application, Config, FlushOutcome, ProblemKind, Signal, Telemetr
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::support::process;
 use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start, start_with};
+use crate::support::size_within;
 
 const THREADS: u32 = 8;
 
@@ -126,12 +127,13 @@ fn an_absolute_value_never_makes_a_counter_fall() {
 
 #[test]
 fn counters_are_exact_from_eight_threads_however_they_are_counted() {
-    const STEPS: u64 = 20_000;
+    // Each of the 500 new counters is counted equally often.
+    let steps = 500 * u64::from(size_within(5..=40));
     let receiver = Receiver::start().unwrap();
     let (telemetry, recorder) = scene(&receiver);
     on_eight_threads(&recorder, |thread| {
         let kept = counter!("kept");
-        for step in 0..STEPS {
+        for step in 0..steps {
             counter!("found").increment(1);
             counter!("new", "step" => (step % 500).to_string()).increment(1);
             kept.increment(2);
@@ -143,32 +145,32 @@ fn counters_are_exact_from_eight_threads_however_they_are_counted() {
         }
     });
     flush(&telemetry);
-    let all = i64::from(THREADS) * STEPS as i64;
+    let all = i64::from(THREADS) * steps as i64;
     assert_eq!(ints(&receiver, "found"), map([("", all)]));
     assert_eq!(ints(&receiver, "kept"), map([("", 2 * all)]));
-    assert_eq!(ints(&receiver, "absolute"), map([("", STEPS as i64 - 1)]));
+    assert_eq!(ints(&receiver, "absolute"), map([("", steps as i64 - 1)]));
     let new = ints(&receiver, "new");
     assert_eq!((new.len(), new.values().all(|sum| *sum == all / 500)), (500, true), "{new:?}");
     let mixed = ints(&receiver, "mixed")[""];
-    assert!((all / 2..=all / 2 + STEPS as i64).contains(&mixed), "{mixed}");
+    assert!((all / 2..=all / 2 + steps as i64).contains(&mixed), "{mixed}");
 }
 
 #[test]
 fn gauges_are_exact_from_eight_threads() {
-    const STEPS: u32 = 50_000;
+    let steps = size_within(10_000..=50_000);
     let receiver = Receiver::start().unwrap();
     let (telemetry, recorder) = scene(&receiver);
     with_local_recorder(&recorder, || gauge!("open", "door" => "front").set(100.0));
     on_eight_threads(&recorder, |_| {
         let kept = gauge!("open", "door" => "front");
-        for _ in 0..STEPS {
+        for _ in 0..steps {
             kept.increment(3);
             gauge!("open", "door" => "front").decrement(1.5);
             gauge!("from zero").decrement(0.25);
         }
     });
     flush(&telemetry);
-    let all = f64::from(THREADS * STEPS);
+    let all = f64::from(THREADS * steps);
     assert_eq!(float(&newest(&receiver, "open")[0]), 100.0 + 1.5 * all);
     assert_eq!(float(&newest(&receiver, "from zero")[0]), -0.25 * all);
     with_local_recorder(&recorder, || {
@@ -279,18 +281,18 @@ fn histograms_are_exponential_if_the_exporter_wants_them_to_be() {
 
 #[test]
 fn histograms_are_exact_from_eight_threads() {
-    const STEPS: u64 = 10_000;
+    let steps = u64::from(size_within(2_000..=10_000));
     let receiver = Receiver::start().unwrap();
     let (telemetry, recorder) = scene(&receiver);
     on_eight_threads(&recorder, |_| {
-        for _ in 0..STEPS {
+        for _ in 0..steps {
             histogram!("size").record(1.0);
             histogram!("size").record_many(100.0, 2);
         }
     });
     flush(&telemetry);
     let [point] = &histograms(&named(&receiver, "size")[0])[..] else { panic!() };
-    let all = u64::from(THREADS) * STEPS;
+    let all = u64::from(THREADS) * steps;
     assert_eq!((point.count, point.sum), (3 * all, Some(201.0 * all as f64)));
     assert_eq!((point.bucket_counts[1], point.bucket_counts[6]), (all, 2 * all));
 }

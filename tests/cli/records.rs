@@ -16,6 +16,8 @@ use standpipe::{Severity, SpanKind, Status};
 use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scene::closed_endpoint;
 use crate::support::scratch::Scratch;
+#[cfg(unix)]
+use crate::support::{size_within, step_of};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -339,6 +341,8 @@ fn more_lines_than_a_queue_holds_arrive_all_the_same() {
 #[test]
 #[cfg(unix)]
 fn what_was_read_is_delivered_at_an_interrupt() {
+    // Longer lines are fewer lines.
+    let name = "a".repeat(step_of(16));
     for (signal, command) in [("INT", "log"), ("TERM", "span"), ("TERM", "metric")] {
         let receiver = Receiver::start().unwrap();
         let mut sending = sending(&receiver, &[command, "-"]);
@@ -346,14 +350,13 @@ fn what_was_read_is_delivered_at_an_interrupt() {
         let mut process = sending.stdin(Stdio::piped()).spawn().unwrap();
         let mut input = process.stdin.take().unwrap();
         let line = match command {
-            "log" => "a\n",
-            "span" => "{\"name\": \"a\"}\n",
-            _ => "{\"type\": \"gauge\", \"name\": \"a\", \"value\": 1}\n",
+            "log" => format!("{name}\n"),
+            "span" => format!("{{\"name\": \"{name}\"}}\n"),
+            _ => format!("{{\"type\": \"gauge\", \"name\": \"{name}\", \"value\": 1}}\n"),
         };
         // The pipe cannot hold all lines, so the command has read the first lines once all lines are written.
-        for _ in 0..200_000 / line.len() {
-            input.write_all(line.as_bytes()).unwrap();
-        }
+        let lines = size_within(140_000..=200_000) as usize / line.len();
+        input.write_all(line.repeat(lines).as_bytes()).unwrap();
         let kill = Command::new("kill").args([format!("-{signal}"), process.id().to_string()]).status();
         assert!(kill.unwrap().success());
         assert_eq!(process.wait().unwrap().code(), Some(0), "{command}");
@@ -376,7 +379,7 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     // Waits for the end of the two processes that found the span taken.
     while ends.len() > 1 {
         assert!(Instant::now() < deadline, "they have not ended");
-        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(1));
         ends.retain_mut(|end| match end.try_wait().unwrap() {
             Some(status) => {
                 assert_eq!(status.code(), Some(1));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use standpipe::config::DiagnosticSeverity;
 use standpipe::{Config, ConfigError};
 
-use crate::support::{command, figures, share_of};
+use crate::support::{command, figures, share_of, size_within};
 
 const MIB: usize = 1 << 20;
 /// The value of a header, and the name of a second header, which a line break in the value would inject.
@@ -156,6 +156,10 @@ fn processor_time() -> Duration {
 fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
     let fill = |part: &str| part.repeat(size / part.len());
     let each = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
+    // Counts that do not follow from the size are about as many values as a file of YAML may have.
+    let some = |count: usize| {
+        if size < MIB { size_within(count as u32 / 8..=count as u32) as usize } else { count }
+    };
     let chosen =
         |name: &str| format!("server:\n  telemetry:\n    exporter: {name}\ntelemetry:\n  exporters:\n");
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
@@ -205,7 +209,9 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
             "processors.yaml",
             format!(
                 "file_format: '1.0'\ntracer_provider:\n  processors:\n{}",
-                each(2_000, &|id| format!("    - batch: {{exporter: {{otlp_http: {{timeout: {id}}}}}}}\n"))
+                each(some(2_000), &|id| format!(
+                    "    - batch: {{exporter: {{otlp_http: {{timeout: {id}}}}}}}\n"
+                ))
             ),
         ),
         (
@@ -220,7 +226,7 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
             "attributes.yaml",
             format!(
                 "file_format: '1.0'\nresource:\n  attributes:\n{}",
-                each(4_000, &|id| format!("    - {{name: a{id}, value: {id}}}\n"))
+                each(some(4_000), &|id| format!("    - {{name: a{id}, value: {id}}}\n"))
             ),
         ),
         ("lists.yaml", fill("[")),
@@ -232,7 +238,7 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
             format!(
                 "telemetry:\n  ? {}\n  :\n{}",
                 "x".repeat(size / 2),
-                each(9_000, &|id| format!("    k{id}: 1\n"))
+                each(some(9_000), &|id| format!("    k{id}: 1\n"))
             ),
         ),
         (
@@ -240,7 +246,7 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
             format!(
                 "tracer:\n  ? {}\n  :\n    type: otel\n    transport: http\n{}",
                 "x".repeat(size / 2),
-                each(9_000, &|id| format!("    k{id}: 1\n"))
+                each(some(9_000), &|id| format!("    k{id}: 1\n"))
             ),
         ),
         (
@@ -248,12 +254,12 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
             format!(
                 "tracer:\n  ? {}\n  :\n{}",
                 "x".repeat(size / 2),
-                each(3_000, &|_| "    k: !x 1\n".to_owned())
+                each(some(3_000), &|_| "    k: !x 1\n".to_owned())
             ),
         ),
         (
             "long-choice.yaml",
-            format!("{}{}", chosen(&"x".repeat(size / 2)), each(6_000, &|id| format!("    E{id}:\n"))),
+            format!("{}{}", chosen(&"x".repeat(size / 2)), each(some(6_000), &|id| format!("    E{id}:\n"))),
         ),
         (
             "long-names.yaml",
@@ -265,27 +271,27 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
         ),
         (
             "exporters.yaml",
-            format!("{}{}", chosen("e1"), each(4_900, &|id| format!("    e{id}: {{sampling: 1}}\n"))),
+            format!("{}{}", chosen("e1"), each(some(4_900), &|id| format!("    e{id}: {{sampling: 1}}\n"))),
         ),
         (
             "tracers.yaml",
             format!(
                 "tracer:\n{}",
-                each(2_400, &|id| format!("  t{id}: {{type: otel, transport: http, endpoint: ''}}\n"))
+                each(some(2_400), &|id| format!("  t{id}: {{type: otel, transport: http, endpoint: ''}}\n"))
             ),
         ),
         (
             "copies.yaml",
             format!(
                 "x: &x {{type: otel, transport: http, headers: ['A: %{{file:big}}%']}}\ntracer:\n{}",
-                each(1_900, &|id| format!("  t{id}: *x\n"))
+                each(some(1_900), &|id| format!("  t{id}: *x\n"))
             ),
         ),
         (
             "addresses.yaml",
             format!(
                 "x: &x {{type: otel, transport: http, endpoint: 'http://%{{file:big}}%', ca-file: big}}\ntracer:\n{}",
-                each(1_900, &|id| format!("  t{id}: *x\n"))
+                each(some(1_900), &|id| format!("  t{id}: *x\n"))
             ),
         ),
     ]
@@ -325,10 +331,10 @@ fn hostile_files_are_read_in_time_and_with_few_words() {
 
 #[test]
 fn thousands_of_words_in_a_variable_are_read_in_time() {
-    // Size of the longest variable that Linux passes to a program.
-    const LENGTH: usize = 128 << 10;
-    let words: String = (0..LENGTH / 6).map(|number| format!("{number:x},")).collect();
-    let pairs: String = (0..LENGTH / 8).map(|number| format!("{number:x}=1,")).collect();
+    // At most the size of the longest variable that Linux passes to a program.
+    let length = size_within(16 << 10..=128 << 10);
+    let words: String = (0..length / 6).map(|number| format!("{number:x},")).collect();
+    let pairs: String = (0..length / 8).map(|number| format!("{number:x}=1,")).collect();
     for (name, value) in [
         ("OTEL_PROPAGATORS", &words),
         ("OTEL_TRACES_EXPORTER", &words),

@@ -13,7 +13,7 @@ use crate::support::scene::{
     A_WHILE, FOR_EVER, LONG, Problems, SetWhenDropped, closed_address, emit, emit_in_time, exporter,
     exporter_to, open_at, start, start_with,
 };
-use crate::support::{figures, share_of};
+use crate::support::{figures, size_within};
 
 const BURST: u64 = 100_000;
 
@@ -323,7 +323,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
                 }
             });
         }
-        for number in 1..=u64::from(share_of(800).min(200)) {
+        for number in 1..=u64::from(size_within(20..=200)) {
             tracer.span("mine").set("number", number as i64);
             assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
             assert!(numbers.lock().unwrap().contains(&number), "{number} was passed over");

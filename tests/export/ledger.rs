@@ -11,10 +11,14 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, FlushOutcome, Ledger, Severity, Telemetry, WhenFull};
 
 use crate::support::scene::{A_WHILE, LONG, SetWhenDropped, emit, exporter, gathering, start, start_with};
+use crate::support::size_within;
 
 const PRODUCERS: u64 = 4;
-const SPANS_EACH: u64 = 3000;
 const QUEUE: usize = 500;
+
+fn spans_each() -> u64 {
+    size_within(750..=3000).into()
+}
 
 /// Returns successes and failures, twenty times each. No failure delays the exporter by more than a back-off.
 fn misbehaviour() -> impl Iterator<Item = Answer> {
@@ -88,7 +92,7 @@ fn the_ledger_balances_while(when_full: WhenFull) {
                 let tracer = telemetry.tracer("shop");
                 let emitted = &emitted;
                 scope.spawn(move || {
-                    for number in 0..SPANS_EACH {
+                    for number in 0..spans_each() {
                         emitted.begun.fetch_add(1, Ordering::SeqCst);
                         tracer.span("work").set("number", number as i64);
                         emitted.done.fetch_add(1, Ordering::SeqCst);
@@ -105,13 +109,13 @@ fn the_ledger_balances_while(when_full: WhenFull) {
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
     assert_eq!(total.in_flight, 0, "{ledger}");
-    assert_eq!(total.delivered + ledger.lost(), PRODUCERS * SPANS_EACH, "{ledger}");
+    assert_eq!(total.delivered + ledger.lost(), PRODUCERS * spans_each(), "{ledger}");
     assert_eq!(total.delivered, receiver.span_count(), "{ledger}");
     assert!(total.rejected > 0 && total.dropped.refused > 0, "{ledger}");
     let ids: HashSet<_> = receiver.spans().iter().map(|received| received.span.span_id.clone()).collect();
     assert_eq!(ids.len() as u64, total.delivered, "some arrived twice");
     if when_full == WhenFull::Block {
-        assert_eq!(total.accepted, PRODUCERS * SPANS_EACH, "{ledger}");
+        assert_eq!(total.accepted, PRODUCERS * spans_each(), "{ledger}");
     }
 }
 

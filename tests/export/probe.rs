@@ -12,9 +12,9 @@ use standpipe::{Compression, Config, Exporter, Signal, Telemetry};
 
 use crate::support::scene::closed_address;
 use crate::support::scratch::Scratch;
-use crate::support::skip;
 use crate::support::stubborn::{Unanswered, saying, serve};
 use crate::support::tls::{Identity, TestCa, TlsFront};
+use crate::support::{skip, step_of};
 
 mod grpc;
 mod tls;
@@ -436,6 +436,7 @@ fn a_probe_is_content_with_exactly_what_an_export_counts_as_delivered() {
         Answer::status(405),
         Answer::status(401),
     ];
+    let mut others = Vec::new();
     for content_type in [
         "",
         "application/x-protobuf",
@@ -460,9 +461,11 @@ fn a_probe_is_content_with_exactly_what_an_export_counts_as_delivered() {
             b"hi",
             page,
         ] {
-            answers.push(answer(content_type, body));
+            others.push(answer(content_type, body));
         }
     }
+    // The step is odd, so that each content type and each body occurs.
+    answers.extend(others.into_iter().step_by(step_of(7)));
     for answer in answers {
         let receiver = receiver_that(answer.clone());
         let exporter = traces(receiver.endpoint());

@@ -9,13 +9,19 @@ use std::time::Duration;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Provider, Telemetry, Tracer, WhenFull};
 
-use crate::support::figures;
+use crate::support::{figures, size_within};
 
 const PRODUCERS: usize = 64;
-const SPANS_EACH: u64 = 200;
-const ALL_SPANS: u64 = PRODUCERS as u64 * SPANS_EACH;
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+fn spans_each() -> u64 {
+    size_within(80..=200).into()
+}
+
+fn all_spans() -> u64 {
+    PRODUCERS as u64 * spans_each()
+}
 
 fn start(exporter: Exporter) -> Telemetry {
     Telemetry::start(Config::new().exporter(exporter)).unwrap()
@@ -36,7 +42,7 @@ fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
         thread::spawn(move || {
             begin.wait();
             began.send(()).unwrap();
-            for _ in 0..SPANS_EACH {
+            for _ in 0..spans_each() {
                 tracer.span("checkout").end();
                 progress[number].fetch_add(1, Ordering::Relaxed);
             }
@@ -70,14 +76,14 @@ fn of_64_producers_that_wait_for_room_every_span_arrives_and_all_but_a_few_keep_
     });
     progress.sort_unstable();
     let slowest = progress[0];
-    figures::show(format!("when the first was done with {SPANS_EACH} spans, the slowest had {slowest}"));
+    figures::show(format!("when the first was done with {} spans, the slowest had {slowest}", spans_each()));
     // The slowest eighth of the producers is exempt, because the system may not have scheduled them. The tests of the
     // backpressure show that no waiter is passed over.
-    assert!(progress[PRODUCERS / 8] >= SPANS_EACH / 10, "many starve: {progress:?}");
+    assert!(progress[PRODUCERS / 8] >= spans_each() / 10, "many starve: {progress:?}");
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
-    assert_eq!((counts.accepted, counts.delivered, counts.lost()), (ALL_SPANS, ALL_SPANS, 0), "{ledger}");
-    assert_eq!(receiver.span_count(), ALL_SPANS);
+    assert_eq!((counts.accepted, counts.delivered, counts.lost()), (all_spans(), all_spans(), 0), "{ledger}");
+    assert_eq!(receiver.span_count(), all_spans());
 }
 
 #[test]
@@ -91,7 +97,7 @@ fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
     produce(&telemetry, || ());
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
-    assert_eq!(counts.accepted + counts.not_enqueued.queue_full, ALL_SPANS, "{ledger}");
+    assert_eq!(counts.accepted + counts.not_enqueued.queue_full, all_spans(), "{ledger}");
     assert_eq!((counts.delivered, receiver.span_count()), (counts.accepted, counts.accepted), "{ledger}");
     assert!(counts.not_enqueued.queue_full > 0, "the queue was never full: {ledger}");
 }
@@ -117,7 +123,7 @@ fn the_ledger_adds_up_at_every_moment() {
     }
     producers.join().unwrap();
     let ledger = telemetry.shutdown(PATIENCE);
-    assert_eq!(ledger.total().delivered, ALL_SPANS, "{ledger}");
+    assert_eq!(ledger.total().delivered, all_spans(), "{ledger}");
 }
 
 fn panic_in_a_span(tracer: &Tracer, name: &str) {
@@ -294,7 +300,7 @@ fn producers_may_outlive_the_telemetry() {
             let open = tracer.span("open all the time");
             // Waits until the telemetry has been dropped.
             let _ = gone.recv_timeout(PATIENCE);
-            for _ in 0..SPANS_EACH {
+            for _ in 0..spans_each() {
                 tracer.span("late").end();
                 late.fetch_add(1, Ordering::Relaxed);
             }
@@ -304,5 +310,5 @@ fn producers_may_outlive_the_telemetry() {
     drop(telemetry);
     drop(go);
     producer.join().unwrap();
-    assert_eq!((u64::from(late.load(Ordering::Relaxed)), receiver.span_count()), (SPANS_EACH, 0));
+    assert_eq!((u64::from(late.load(Ordering::Relaxed)), receiver.span_count()), (spans_each(), 0));
 }

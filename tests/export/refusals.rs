@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flate2::write::GzEncoder;
 use standpipe::receiver::{Answer, Receiver};
@@ -130,6 +130,7 @@ fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
         assert!(Instant::now() < deadline, "{}", telemetry.ledger());
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+        thread::park_timeout(Duration::from_millis(5));
     }
 }
 

@@ -27,7 +27,7 @@ fn wait_until(telemetry: &Telemetry, is_reached: impl Fn(&Ledger) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_reached(&telemetry.ledger()) {
         assert!(Instant::now() < deadline, "{}", telemetry.ledger());
-        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(1));
     }
 }
 

@@ -12,6 +12,9 @@ mod answers;
 #[path = "../support/base64.rs"]
 mod base64;
 mod bombs;
+#[allow(dead_code, reason = "nothing is skipped here")]
+#[path = "../../src/tests.rs"]
+mod cases;
 mod farewells;
 mod floods;
 mod frames;

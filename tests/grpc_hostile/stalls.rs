@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use crate::cases::size_within;
 use crate::server::Peer;
 use crate::stage::{Fate, HASTY, Setting, Stage};
 use crate::wire::*;
@@ -10,7 +11,9 @@ use crate::wire::*;
 /// Pause between two frames of a slow server.
 const A_MOMENT: Duration = Duration::from_millis(5);
 /// Budget of a shutdown while the server stalls.
-const BUDGET: Duration = Duration::from_millis(400);
+fn budget() -> Duration {
+    Duration::from_millis(size_within(150..=400).into())
+}
 
 type Stall = fn(&mut Peer) -> io::Result<()>;
 
@@ -255,6 +258,6 @@ fn a_server_that_stalls_holds_no_shutdown_up() {
     for (case, script) in stalls {
         let stage = Stage::set(case, Setting::default(), script);
         stage.emit(1, 100_000);
-        stage.end_within(BUDGET);
+        stage.end_within(budget());
     }
 }

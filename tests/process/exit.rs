@@ -40,7 +40,7 @@ fn wait(mut child: Child) -> ExitStatus {
     loop {
         match child.try_wait().unwrap() {
             Some(status) => return status,
-            None if Instant::now() < deadline => thread::yield_now(),
+            None if Instant::now() < deadline => thread::park_timeout(Duration::from_millis(1)),
             None => {
                 child.kill().unwrap();
                 panic!("the program has not ended: {:?}", child.wait());

@@ -16,7 +16,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
 
 use crate::spool::{MAX_RECORDS, Progress, emit, emit_and_note, places, private, survives};
 use crate::support::process::{self, Child};
-use crate::support::{figures, memory, skip};
+use crate::support::{figures, memory, share_of, size_within, skip};
 
 const MIB: u64 = 1 << 20;
 /// Maximum time for an expected event.
@@ -39,7 +39,7 @@ fn every_record_whose_end_has_returned_survives_abort() {
     if let Some(task) = process::task() {
         return die_under_load(&task, || std::process::abort());
     }
-    survives(&places(), "abort", 2, |task, _, target| {
+    survives(&places(), "abort", share_of(2).into(), |task, _, target| {
         Child::start(NAME, &format!("{task} {target}")).wait_for_end();
     });
 }
@@ -59,7 +59,7 @@ fn every_record_whose_end_has_returned_survives_the_oom_killer() {
     if let Err(error) = MemoryGroup::new(LIMIT) {
         return skip(format_args!("no limit on memory can be set here: {error}"));
     }
-    survives(&places(), "OOM kill", 2, |task, _, target| {
+    survives(&places(), "OOM kill", share_of(2).into(), |task, _, target| {
         // Each process gets a new group, because files in memory that a process leaves behind count against its group.
         let group = MemoryGroup::new(LIMIT).unwrap();
         Child::start(NAME, &format!("{} {task} {target}", group.path.display())).wait_for_end();
@@ -104,13 +104,15 @@ impl Drop for MemoryGroup {
         let by = Instant::now() + Duration::from_secs(5);
         // The kernel may need a moment to remove the last process.
         while fs::remove_dir(&self.path).is_err() && Instant::now() < by {
-            thread::yield_now();
+            thread::park_timeout(Duration::from_millis(1));
         }
     }
 }
 
 /// Records per second while the collector is unreachable.
-const RATE: u64 = 5000;
+fn rate() -> u64 {
+    size_within(1000..=5000).into()
+}
 
 #[test]
 fn an_outage_leaves_memory_as_it_was_and_loses_nothing() {
@@ -119,6 +121,7 @@ fn an_outage_leaves_memory_as_it_was_and_loses_nothing() {
     if let Some(task) = process::task() {
         return live_through_an_outage(&task, seconds);
     }
+    let rate = rate();
     let (spool, receiver) = (private(), Receiver::builder().keep_bytes(0).start().unwrap());
     let mut child = Child::start(NAME, &format!("{} {}", receiver.endpoint(), spool.path().display()));
     assert_eq!(child.next_report(), "warm");
@@ -130,12 +133,12 @@ fn an_outage_leaves_memory_as_it_was_and_loses_nothing() {
     let reports = child.finish();
     let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
     let [before, during, after, delivered, millis] = numbers[..] else { panic!("{reports:?}") };
-    assert_eq!((delivered, receiver.span_count()), (RATE * (seconds + 1), RATE * (seconds + 1)));
+    assert_eq!((delivered, receiver.span_count()), (rate * (seconds + 1), rate * (seconds + 1)));
     let mib = |bytes: u64| bytes as f64 / MIB as f64;
     figures::show(format!(
         "{} records in {seconds} s without a collector, all delivered {:.1} s after its return; peak memory before, during, \
          after: {:.1}, {:.1}, {:.1} MiB",
-        RATE * seconds,
+        rate * seconds,
         millis as f64 / 1000.0,
         mib(before),
         mib(during),
@@ -159,6 +162,7 @@ fn wait_to_go_on(spool: &Path) {
 }
 
 fn live_through_an_outage(task: &str, seconds: u64) {
+    let rate = rate();
     let (endpoint, spool) = task.split_once(' ').unwrap();
     let spool = Path::new(spool);
     let exporter = Exporter::http(endpoint).spool(spool);
@@ -172,8 +176,8 @@ fn live_through_an_outage(task: &str, seconds: u64) {
     // At an even pace: the clock determines how many records are due.
     let emit_for = |seconds: u64| {
         let (begun, mut emitted) = (Instant::now(), 0);
-        while emitted < seconds * RATE {
-            let due = (begun.elapsed().as_micros() as u64 * RATE / 1_000_000).min(seconds * RATE);
+        while emitted < seconds * rate {
+            let due = (begun.elapsed().as_micros() as u64 * rate / 1_000_000).min(seconds * rate);
             emit(&tracer, seconds, emitted..due);
             emitted = due;
             thread::sleep(Duration::from_millis(1));
@@ -187,10 +191,10 @@ fn live_through_an_outage(task: &str, seconds: u64) {
     wait_to_go_on(spool);
     let during = peak(&|| emit_for(seconds));
     // The worker may still be writing records to the spool.
-    let expected = RATE * seconds / 2;
+    let expected = rate * seconds / 2;
     disk::wait_until(&telemetry, |ledger| ledger.total().spooled >= expected);
     let counts = telemetry.ledger().total();
-    assert_eq!((counts.delivered, counts.lost()), (RATE, 0), "{counts}");
+    assert_eq!((counts.delivered, counts.lost()), (rate, 0), "{counts}");
     assert!(counts.spooled >= expected, "{counts}");
     process::report("spooled");
     wait_to_go_on(spool);

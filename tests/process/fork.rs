@@ -27,7 +27,7 @@ use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Trac
 use tracing_subscriber::prelude::*;
 
 use crate::support::scratch::Scratch;
-use crate::support::{figures, process, skip};
+use crate::support::{figures, process, size_within, skip};
 use crate::system;
 
 const CHILDREN: u64 = 8;
@@ -396,7 +396,7 @@ fn a_childs_logger_may_ask_for_loggers_while_its_exporter_starts() {
 
 #[test]
 fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_know() {
-    const TARGETS: u64 = 300;
+    let targets = u64::from(size_within(60..=300));
     let name = "children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_know";
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
@@ -405,12 +405,12 @@ fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_kno
         let of = |who: &str| bodies.iter().filter(|body| *body == who).count() as u64;
         return assert_eq!(
             (of("child"), of("parent")),
-            (CHILDREN * TARGETS, CHILDREN * TARGETS * LOAD as u64)
+            (CHILDREN * targets, CHILDREN * targets * LOAD as u64)
         );
     };
     let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     let log_all = |bridge: &LogBridge, who: &str| {
-        for number in 0..TARGETS {
+        for number in 0..targets {
             let target = format!("shop::module_{number}");
             bridge.log(&log::Record::builder().target(&target).args(format_args!("{who}")).build());
         }
@@ -428,7 +428,7 @@ fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_kno
             start.wait();
             fork(|| {
                 log_all(&bridge, "child");
-                telemetry.shutdown(PATIENCE).total().delivered == TARGETS
+                telemetry.shutdown(PATIENCE).total().delivered == targets
             })
         });
         assert!(reap(child));
@@ -438,7 +438,7 @@ fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_kno
 
 #[test]
 fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
-    const SPANS: u64 = 300;
+    let spans_each = u64::from(size_within(60..=300));
     let name = "children_trace_by_the_bridge_below_the_span_they_were_forked_in";
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
@@ -447,14 +447,14 @@ fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
         let of = |name: &str| spans.iter().filter(|received| received.span.name == name).collect::<Vec<_>>();
         let outer: HashSet<_> = of("outer").iter().map(|outer| outer.span.span_id.clone()).collect();
         assert_eq!((outer.len() as u64, of("outer").len() as u64), (CHILDREN, CHILDREN), "each once");
-        assert_eq!(of("of child").len() as u64, CHILDREN * SPANS);
+        assert_eq!(of("of child").len() as u64, CHILDREN * spans_each);
         assert!(of("of child").iter().all(|inner| outer.contains(&inner.span.parent_span_id)));
-        return assert_eq!(of("of parent").len() as u64, SPANS + CHILDREN * SPANS * LOAD as u64);
+        return assert_eq!(of("of parent").len() as u64, spans_each + CHILDREN * spans_each * LOAD as u64);
     };
     let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).init();
     let trace_all = |of_child: bool| {
-        for number in 0..SPANS {
+        for number in 0..spans_each {
             let span = tracing::info_span!("of parent", number, otel.name = tracing::field::Empty);
             let _entered = span.enter();
             if of_child {
@@ -479,7 +479,7 @@ fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
             start.wait();
             fork(|| {
                 trace_all(true);
-                telemetry.shutdown(PATIENCE).total().delivered == SPANS
+                telemetry.shutdown(PATIENCE).total().delivered == spans_each
             })
         });
         assert!(reap(child));
@@ -714,7 +714,7 @@ fn a_grandchild_of_a_child_that_shut_down_starts_nothing() {
 
 #[test]
 fn a_child_waits_for_no_lock_of_the_parent() {
-    const LIVES: usize = 32;
+    let lives = size_within(8..=32) as usize;
     const SPANS: u64 = 50;
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
@@ -740,11 +740,11 @@ fn a_child_waits_for_no_lock_of_the_parent() {
             let counts = telemetry.shutdown(PATIENCE).total();
             (counts.accepted + counts.not_enqueued.total(), counts.in_flight) == (SPANS, 0)
         };
-        let children: Vec<_> = (0..LIVES).map(|_| fork(child)).collect();
+        let children: Vec<_> = (0..lives).map(|_| fork(child)).collect();
         stop.store(true, Ordering::Relaxed);
         children.into_iter().map(reap).filter(|good| *good).count()
     });
-    assert_eq!(good, LIVES, "{} of {LIVES} children hung or failed", LIVES - good);
+    assert_eq!(good, lives, "{} of {lives} children hung or failed", lives - good);
 }
 
 #[test]

@@ -11,18 +11,21 @@ use standpipe::ledger::Counts;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 
-use crate::support::{allocator, figures, memory, process};
+use crate::support::{allocator, figures, memory, process, size_within};
 
 const MIB: u64 = 1 << 20;
 const QUEUE_BYTES: u64 = 16 * MIB;
-/// Number of records of 1 MiB each: several times the capacity of the queue.
-const LARGE_RECORDS: u64 = 64;
 /// Memory that may be used besides the queue, for a record of 1 MiB. The caller encodes the record in a buffer that is
 /// an eighth larger than the record. The record's chunk is allocated before the queue has room for it. The last eighth
 /// is for small allocations of the worker.
 const BESIDE_THE_QUEUE: u64 = MIB + MIB / 8 + MIB + MIB / 8;
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Returns a number of records of 1 MiB each: at least twice the capacity of the queue.
+fn large_records() -> u64 {
+    size_within(32..=64).into()
+}
 
 /// Runs `work`. Returns the result, and the peak increase of memory during the call.
 fn rise_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
@@ -134,43 +137,50 @@ fn a_flood_of_10_megabyte_attributes_is_not_enqueued_and_costs_no_memory() {
 #[test]
 fn a_flood_of_1_megabyte_attributes_is_delivered_within_the_queues_bytes() {
     if let Some(endpoint) = process::task() {
-        return emit_large(Exporter::http(endpoint), LARGE_RECORDS, 1 << 20, PATIENCE);
+        return emit_large(Exporter::http(endpoint), large_records(), 1 << 20, PATIENCE);
     }
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
     let name = "a_flood_of_1_megabyte_attributes_is_delivered_within_the_queues_bytes";
-    assert_eq!(stays_within_the_queues_bytes(name, &receiver), [LARGE_RECORDS, 0, 0, 0]);
-    assert_eq!(receiver.span_count(), LARGE_RECORDS + 1);
+    assert_eq!(stays_within_the_queues_bytes(name, &receiver), [large_records(), 0, 0, 0]);
+    assert_eq!(receiver.span_count(), large_records() + 1);
 }
 
 #[test]
 fn requests_larger_than_the_queue_do_not_double_its_bytes() {
     if let Some(endpoint) = process::task() {
-        return emit_large(Exporter::http(endpoint).batch_bytes(64 << 20), LARGE_RECORDS, 1 << 20, PATIENCE);
+        return emit_large(
+            Exporter::http(endpoint).batch_bytes(64 << 20),
+            large_records(),
+            1 << 20,
+            PATIENCE,
+        );
     }
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
     let name = "requests_larger_than_the_queue_do_not_double_its_bytes";
-    assert_eq!(stays_within_the_queues_bytes(name, &receiver), [LARGE_RECORDS, 0, 0, 0]);
-    assert_eq!(receiver.span_count(), LARGE_RECORDS + 1);
+    assert_eq!(stays_within_the_queues_bytes(name, &receiver), [large_records(), 0, 0, 0]);
+    assert_eq!(receiver.span_count(), large_records() + 1);
 }
 
 #[test]
 fn a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes() {
     if let Some(endpoint) = process::task() {
         let exporter = Exporter::http(endpoint).when_full(WhenFull::DropNewest);
-        return emit_large(exporter, LARGE_RECORDS, 1 << 20, Duration::from_millis(300));
+        return emit_large(exporter, large_records(), 1 << 20, Duration::from_millis(300));
     }
     let receiver = Receiver::builder().keep_bytes(0).first_answers([Answer::ok()]).start().unwrap();
     receiver.always(Answer::hang());
     let name = "a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes";
     let [delivered, lost, not_enqueued, too_large] = stays_within_the_queues_bytes(name, &receiver);
     assert_eq!((delivered, too_large), (0, 0));
-    assert_eq!(lost + not_enqueued, LARGE_RECORDS);
+    assert_eq!(lost + not_enqueued, large_records());
     // Sixteen records of slightly more than 1 MiB do not fit into 16 MiB.
     assert_eq!(lost, 15);
 }
 
 #[test]
 fn flushes_without_patience_cost_no_memory_while_a_collector_hangs() {
+    // With fewer flushes, a few bytes that each one keeps would not exceed the bound.
+    let flushes = size_within(25_000..=50_000);
     if let Some(endpoint) = process::task() {
         let exporter = Exporter::http(endpoint).timeout(PATIENCE).throttle(Duration::ZERO);
         let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
@@ -179,7 +189,7 @@ fn flushes_without_patience_cost_no_memory_while_a_collector_hangs() {
         while telemetry.ledger().exporters[0].attempts == 0 {
             flush(100);
         }
-        let ((), rise) = rise_during(|| flush(50_000));
+        let ((), rise) = rise_during(|| flush(flushes));
         telemetry.shutdown(Duration::ZERO);
         return process::report(rise);
     }

@@ -17,7 +17,7 @@ use standpipe::{Config, Exporter, Problem, ProblemKind, Signal, Telemetry, Trace
 
 use crate::support::process::{self, Child};
 use crate::support::scratch::Scratch;
-use crate::support::{figures, share_of};
+use crate::support::{figures, share_of, size_within, step_of};
 
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ fn wait_for_release(spool: &Path) {
     let by = Instant::now() + PATIENCE;
     while standpipe::spool::inspect(spool).unwrap().iter().any(|instance| instance.is_running) {
         assert!(Instant::now() < by, "a worker does not end");
-        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(1));
     }
 }
 
@@ -136,7 +136,7 @@ impl Progress {
     pub(crate) fn wait_for(&self, target: u64) {
         let by = Instant::now() + PATIENCE;
         while self.get() < target && Instant::now() < by {
-            std::hint::spin_loop();
+            thread::park_timeout(Duration::from_micros(50));
         }
     }
 }
@@ -172,7 +172,8 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
         for run in 0..deaths {
             let _ = fs::remove_file(&progress_path);
             let progress = Progress::open(&progress_path);
-            let target = 1 + (run * 7919 + u64::from(std::process::id())) % 6000;
+            let target =
+                1 + (run * 7919 + u64::from(std::process::id())) % u64::from(size_within(1500..=6000));
             die(&child_task(&receiver.endpoint(), spool.path(), &progress_path, run), &progress, target);
             accepted.push(progress.get());
             assert!(progress.get() >= target, "run {run}: {}", progress.get());
@@ -210,7 +211,7 @@ fn every_record_whose_end_has_returned_survives_kill_9() {
     if let Some(task) = process::task() {
         return drop(emit_and_note(&task, MAX_RECORDS));
     }
-    survives(&places(), "kill -9", 5, |task, progress, target| {
+    survives(&places(), "kill -9", size_within(2..=5).into(), |task, progress, target| {
         let mut child = Child::start(NAME, task);
         progress.wait_for(target);
         child.kill();
@@ -285,22 +286,28 @@ fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
     let tracer = telemetry.tracer("shop");
     // Far more than the queue can hold, all during the first attempt: without the spool, the caller would wait for the
     // end of the attempt.
-    emit(&tracer, 0, 0..20_000);
+    let records = size_within(8000..=20_000).into();
+    emit(&tracer, 0, 0..records);
     let during = telemetry.ledger();
     let total = during.total();
-    assert_eq!((total.accepted, total.delivered, during.exporters[0].attempts), (20_000, 0, 1), "{during}");
-    assert!(total.spooled > 15_000 && total.accepted == total.spooled + total.in_flight, "{during}");
+    assert_eq!((total.accepted, total.delivered, during.exporters[0].attempts), (records, 0, 1), "{during}");
+    assert!(total.spooled > records - 5000 && total.accepted == total.spooled + total.in_flight, "{during}");
     receiver.resume();
     let ledger = telemetry.shutdown(PATIENCE);
-    assert_eq!((ledger.total().delivered, ledger.lost(), ledger.total().spooled), (20_000, 0, 0), "{ledger}");
+    assert_eq!(
+        (ledger.total().delivered, ledger.lost(), ledger.total().spooled),
+        (records, 0, 0),
+        "{ledger}"
+    );
     let numbers =
         receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect::<Vec<_>>();
-    assert_eq!(numbers, (0..20_000).collect::<Vec<_>>(), "each once, and oldest first");
+    assert_eq!(numbers, (0..records as i64).collect::<Vec<_>>(), "each once, and oldest first");
 }
 
 #[test]
 fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
     const NAME: &str = "a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice";
+    let records = size_within(5000..=20_000).into();
     if let Some(task) = process::task() {
         let [endpoint, spool, delivered] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
         let telemetry = start(hanging(endpoint, Path::new(spool)));
@@ -309,9 +316,9 @@ fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
         emit(&tracer, 0, 0..1000);
         let (delivered, by) = (delivered.parse().unwrap(), Instant::now() + PATIENCE);
         while telemetry.ledger().total().delivered < delivered && Instant::now() < by {
-            thread::yield_now();
+            thread::park_timeout(Duration::from_millis(1));
         }
-        emit(&tracer, 0, 1000..20_000);
+        emit(&tracer, 0, 1000..records);
         process::report("emitted");
         return thread::sleep(2 * PATIENCE);
     }
@@ -329,7 +336,7 @@ fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
         let next = Receiver::start().unwrap();
         let counts = deliver(&next, spool.path());
         let arrived = arrived(&[&receiver, &next]);
-        assert!(arrived.len() == 20_000 && arrived.values().all(|times| *times == 1), "{counts}");
+        assert!(arrived.len() as u64 == records && arrived.values().all(|times| *times == 1), "{counts}");
     }
 }
 
@@ -578,10 +585,12 @@ fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
         .when_full(WhenFull::DropNewest);
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(hook);
     let telemetry = Telemetry::start(config).unwrap();
+    // Fewer records have longer names, because the spool must not have room for all of them.
+    let (records, name) = (size_within(10_000..=40_000) as usize, "work".repeat(step_of(31)));
     // The scopes alternate, so each record is stored with the name of its scope, which takes more space than the
     // record. The queue does not count the name.
     let tracers = ["a", "b"].map(|name| telemetry.tracer(&name.repeat(2000)));
-    (0..40_000).for_each(|number| tracers[number % 2].span_builder("work").start().end());
+    (0..records).for_each(|number| tracers[number % 2].span_builder(&name).start().end());
     let problem = problems.iter().find(|problem| problem.contains("in memory only")).unwrap();
     assert!(problem.contains("queue-bytes"), "{problem}");
     let counts = telemetry.shutdown(PATIENCE).total();

@@ -106,7 +106,7 @@ fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
     telemetry.tracer("shop").span("checkout").end();
     // A look-up is counted later than its thread, so the loop also waits for the count of look-ups.
     while telemetry.ledger().exporters[0].attempts < 5 || system::counts().1 == before.1 {
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(1));
     }
     let counts = since(before);
     system::answer();
@@ -177,7 +177,7 @@ fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
     assert_eq!(kind, ProblemKind::Unavailable);
     while telemetry.ledger().total().delivered == 0 {
         assert!(failed.elapsed() < PATIENCE, "{}", telemetry.ledger());
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(1));
     }
     let took = failed.elapsed();
     let ledger = telemetry.shutdown(PATIENCE);

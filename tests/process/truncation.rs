@@ -18,13 +18,17 @@ use standpipe::{Config, FlushOutcome, ProblemKind, Telemetry};
 
 use crate::spool::{NOWHERE, deliver, exporter, files, places, private};
 use crate::support::process::{Child, in_a_fork, report, run, task};
+use crate::support::size_within;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const THREADS: u64 = 4;
-const SPANS: u64 = 3000;
 const PAGE: usize = 4096;
 
 type Problems = Arc<Mutex<Vec<String>>>;
+
+fn spans() -> u64 {
+    size_within(600..=3000).into()
+}
 
 /// Starts the telemetry of a child whose task is an endpoint and a directory. Collects the problems of its spool.
 fn start(task: &str) -> (Telemetry, Problems) {
@@ -59,9 +63,9 @@ fn emit_during_truncation(task: &str, telemetry: &Telemetry) {
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                emit(telemetry, "before", SPANS / 2);
+                emit(telemetry, "before", spans() / 2);
                 together.wait();
-                emit(telemetry, "during", SPANS / 2);
+                emit(telemetry, "during", spans() / 2);
             });
         }
         together.wait();
@@ -93,7 +97,7 @@ fn survives_truncation_under_load_and_delivers_all_later_records() {
         emit_during_truncation(&task, &telemetry);
         drop(open);
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
-        emit(&telemetry, "after", SPANS);
+        emit(&telemetry, "after", spans());
         return report_end(telemetry, &problems);
     }
     for spool in places() {
@@ -102,8 +106,8 @@ fn survives_truncation_under_load_and_delivers_all_later_records() {
         let ([accepted, delivered, damaged, _], problems) = read_end(&reports);
         let names: Vec<String> = receiver.spans().iter().map(|span| span.span.name.clone()).collect();
         let count = |name: &str| names.iter().filter(|found| *found == name).count() as u64;
-        assert_eq!(accepted, (THREADS + 1) * SPANS + 1);
-        assert_eq!((delivered, count("after")), (names.len() as u64, SPANS), "{damaged} damaged");
+        assert_eq!(accepted, (THREADS + 1) * spans() + 1);
+        assert_eq!((delivered, count("after")), (names.len() as u64, spans()), "{damaged} damaged");
         assert!(problems.len() == 1 && problems[0].contains("truncated"), "{problems:?}");
         assert_eq!(files(spool.path()), Vec::<std::path::PathBuf>::new());
     }
@@ -117,7 +121,7 @@ fn writes_requests_to_segments_after_truncation_while_the_collector_is_away() {
         emit_during_truncation(&task, &telemetry);
         // This access detects the truncation, unless an access of another thread did before.
         emit(&telemetry, "noticed", 1);
-        emit(&telemetry, "after", SPANS);
+        emit(&telemetry, "after", spans());
         return report_end(telemetry, &problems);
     }
     let spool = private();
@@ -128,7 +132,7 @@ fn writes_requests_to_segments_after_truncation_while_the_collector_is_away() {
     let receiver = Receiver::start().unwrap();
     assert_eq!(deliver(&receiver, spool.path()).delivered, spooled);
     let after = receiver.spans().iter().filter(|span| span.span.name == "after").count() as u64;
-    assert_eq!((receiver.span_count(), after), (spooled, SPANS));
+    assert_eq!((receiver.span_count(), after), (spooled, spans()));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use standpipe::receiver::Receiver;
 
 use crate::client::{Client, SOON, ask, post, traces};
 use crate::grpc::client::{ACK, DATA, END_HEADERS, END_STREAM, Grpc, HEADERS, PING, block, fields, packed};
-use crate::support::{memory, process, skip};
+use crate::support::{memory, process, size_within, skip};
 
 /// A request that takes about this much memory, and three times as much while it is decoded.
 fn request_of(bytes: usize) -> Vec<u8> {
@@ -145,7 +145,8 @@ fn an_idle_connection_makes_room() {
 #[test]
 fn streams_of_all_connections_share_a_bound_of_threads() {
     const CONNECTIONS: usize = 40;
-    const STREAMS: usize = 100;
+    // At least 1000 streams, of which each would have a thread.
+    let streams_each = size_within(25..=100) as usize;
     if process::task().is_none() {
         let name = "streams_of_all_connections_share_a_bound_of_threads";
         process::run(name, "count");
@@ -158,9 +159,10 @@ fn streams_of_all_connections_share_a_bound_of_threads() {
     };
     receiver.pause();
     let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Grpc::connect(&receiver)).collect();
-    let mut streams = Vec::new();
+    let (message, mut streams) = (traces(1), Vec::new());
     for client in &mut clients {
-        let of_client: Vec<u32> = (0..STREAMS).map(|_| client.export(Signal::Traces, &traces(1))).collect();
+        let of_client: Vec<u32> =
+            (0..streams_each).map(|_| client.export(Signal::Traces, &message)).collect();
         streams.push(of_client);
         // When the PING is answered, all calls have been assigned to threads.
         client.write_frame(PING, 0, 0, b"standpip");
@@ -175,7 +177,7 @@ fn streams_of_all_connections_share_a_bound_of_threads() {
             assert_eq!(client.reply(stream).unwrap().code(), 0);
         }
     }
-    assert_eq!(receiver.span_count(), (CONNECTIONS * STREAMS) as u64);
+    assert_eq!(receiver.span_count(), (CONNECTIONS * streams_each) as u64);
     let started = Instant::now();
     while threads().unwrap() > before + CONNECTIONS {
         assert!(started.elapsed() < SOON, "{} threads are left", threads().unwrap());

@@ -19,4 +19,10 @@ pub(crate) mod stubborn;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
 
-pub(crate) use cases::{share_of, skip};
+pub(crate) use cases::{share_of, size_within, skip};
+
+/// Returns the step with which a test goes through a list: `step` with the default of `cargo test`, 1 if the test tries
+/// all cases.
+pub(crate) fn step_of(step: u32) -> usize {
+    (step / share_of(step)).max(1) as usize
+}

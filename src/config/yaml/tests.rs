@@ -10,6 +10,7 @@ use super::tree::{MAX_TEXT, MAX_VALUES, Weight, scalar};
 use super::*;
 use crate::config::DiagnosticSeverity;
 use crate::config::node::{Field, Integer, Tree};
+use crate::tests::{share_of, size_within};
 
 /// Returns the document, or the error if nothing can be read.
 fn content_of<'d>(text: &'d str, file: &'d str) -> Result<Document<'d>, Diagnostic> {
@@ -623,8 +624,9 @@ fn full_of(part: &str) -> String {
 /// At most one mebibyte of repeated text: less without optimization, because there are many texts. The deadline still
 /// detects quadratic growth.
 fn filled_with(part: &str) -> String {
-    const SIZE: usize = if cfg!(debug_assertions) { MIB / 32 } else { MIB };
-    part.repeat(SIZE / part.len())
+    const MOST: u32 = (MIB / 32) as u32;
+    let size = if cfg!(debug_assertions) { size_within(MOST / 2..=MOST) as usize } else { MIB };
+    part.repeat(size / part.len())
 }
 
 /// Parses a text, and asserts that this takes less than [`DEADLINE`].
@@ -655,12 +657,12 @@ fn assert_refused(name: &str, text: &str, expected: &str) {
 
 #[test]
 fn nesting_beyond_the_limit_is_refused_at_once() {
-    for part in ["[", "{", "- ", "? ", ": ", "[{a: ", "- ? ", "- - -\t", "[?", "{? "] {
-        let said = outcome(part, &full_of(part)).err().expect(part);
-        println!("{said}");
-    }
     for part in ["[", "{", "- ", "? ", ": "] {
         assert_refused(part, &full_of(part), "nested deeper than 64 levels; write fewer levels");
+    }
+    for part in ["[{a: ", "- ? ", "- - -\t", "[?", "{? "] {
+        let said = outcome(part, &full_of(part)).err().expect(part);
+        println!("{said}");
     }
     let mut stairs = String::new();
     for level in 0..1_400 {
@@ -731,15 +733,17 @@ fn anchors_in_anchors_are_charged_for_what_is_kept() {
 
 #[test]
 fn many_values_are_refused_and_some_are_fine() {
-    for part in ["1,", "[],", "a: 1, ", "? a : b, ", "&a 1, ", "!!str 1, ", "\"\","] {
+    let flow = ["1,", "&a 1, ", "a: 1, ", "? a : b, ", "[],", "!!str 1, ", "\"\","];
+    for part in flow.into_iter().take(size_within(2..=7) as usize) {
         let text = format!("[{}]", full_of(part));
         let said = outcome(part, &text).err().expect(part);
         assert!(said.contains("more than 20000 values"), "{part}: {said}");
     }
-    for part in ["- a\n", "- &a x\n", "- !!str x\n", "-\n"] {
+    let block = ["- a\n", "- &a x\n", "- !!str x\n", "-\n"];
+    for part in block.into_iter().take(share_of(4) as usize) {
         assert_refused(part, &full_of(part), "more than 20000 values");
     }
-    let keys: String = (0..70_000).map(|number| format!("key{number}: x\n")).collect();
+    let keys: String = (0..size_within(11_000..=70_000)).map(|number| format!("key{number}: x\n")).collect();
     assert_refused("keys", &keys, "more than 20000 values");
     let keys: String = (0..9_900).map(|number| format!("key{number}: x\n")).collect();
     let document = outcome("fewer keys", &keys).expect("within the limit");
@@ -852,21 +856,22 @@ fn whatever_else_fills_a_file_ends_in_time() {
         "[{",
         "]{",
     ];
-    for part in parts {
-        for text in
-            [filled_with(part), format!("[{}", filled_with(part)), format!("a: \"{}", filled_with(part))]
-        {
-            _ = outcome(&format!("{part:?}"), &text);
-        }
+    let texts = parts.iter().flat_map(|part| ["", "[", "a: \""].map(|start| (start, part)));
+    // 5 and the number of starts have no common divisor, so each start meets many parts.
+    let step = if share_of(16) == 1 { 5 } else { 1 };
+    for (start, part) in texts.step_by(step) {
+        _ = outcome(&format!("{part:?}"), &format!("{start}{}", filled_with(part)));
     }
     // Fewer cases without optimization; they still detect quadratic growth.
-    let count = if cfg!(debug_assertions) { 15_000 } else { 60_000 };
+    let count = if cfg!(debug_assertions) { size_within(4_000..=15_000) } else { 60_000 };
     let directives: String = (0..count).map(|number| format!("%TAG !a{number}! b\n")).collect();
     _ = outcome("directives", &(directives + "--- x"));
-    _ = outcome("a tag", &format!("!{} x", full_of("%41")));
-    _ = outcome("an anchor", &format!("&{} x", full_of("a")));
-    _ = outcome("a key", &format!("{}: x", full_of("a")));
-    _ = outcome("a quoted key", &format!("{{\"{}\": x}}", full_of("a")));
+    const MOST: u32 = MIB as u32;
+    let long = |part: &str| part.repeat(size_within(MOST / 8..=MOST) as usize / part.len());
+    _ = outcome("a tag", &format!("!{} x", long("%41")));
+    _ = outcome("an anchor", &format!("&{} x", long("a")));
+    _ = outcome("a key", &format!("{}: x", long("a")));
+    _ = outcome("a quoted key", &format!("{{\"{}\": x}}", long("a")));
 }
 
 proptest! {

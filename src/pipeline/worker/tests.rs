@@ -32,7 +32,8 @@ fn spec(gate: &Gate) -> ExporterSpec {
     ExporterSpec {
         name: "memory".to_owned(),
         filter: RecordFilter { signals: Signals::ALL, level: Level::default() },
-        queue: QueueSettings::default(),
+        // Several tests fill a queue.
+        queue: QueueSettings { records: 2_048, ..QueueSettings::default() },
         batch: BatchSettings::default(),
         pace: PaceSettings { throttle, linger: Duration::ZERO },
         retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },

@@ -228,7 +228,7 @@ fn sets_segments_without_an_entry_aside_and_uses_no_number_again() {
 #[test]
 fn a_file_that_is_too_long_is_not_searched() {
     let disk = Disk::default();
-    disk.edit(0, |bytes| bytes.resize(MAX_SEGMENT_BYTES as usize + 1, 0));
+    disk.edit(0, |bytes| *bytes = vec![0; MAX_SEGMENT_BYTES as usize + 1]);
     let (_, found) = open(&disk);
     assert_eq!(found.left_alone[0].1.to_string(), "it is longer than a segment can be");
 }

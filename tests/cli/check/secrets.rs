@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support::command::{config, finish, standpipe, stderr, stdout};
+use crate::support::step_of;
 
 /// Lines that look like a private key.
 const KEY: [&str; 2] = [
@@ -44,6 +45,7 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
     let indented = pem("\n      ");
     let bare = KEY.concat();
     let keys = ["ca-file", "client-key-file", "endpoint", "headers", "cafile"];
+    let mut cases = Vec::new();
     for key in keys {
         // Leaves out a valid line of `key`, if there is one, because `check` would only report the duplicate key.
         let rest = ["type = 'otel'", "transport = 'http'"];
@@ -54,7 +56,7 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
             let rest = rest.join("\n    ").replace(" =", ":");
             format!("tracer:\n  a:\n    {rest}\n    {yaml_key}: {value}\n")
         };
-        for (name, text) in [
+        cases.extend([
             ("pem.toml", toml(&format!("\"{escaped}\""))),
             ("pem.toml", toml(&format!("\"\"\"{lines}\"\"\""))),
             ("pem.toml", toml(&format!("\"\"\"\n{lines}\"\"\""))),
@@ -72,10 +74,12 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
             ("pem.yaml", yaml(&format!("'{indented}'"))),
             ("pem.yaml", yaml(&indented)),
             ("pem.yaml", yaml(&lines)),
-        ] {
-            let file = config(name, &text);
-            assert_no_key(&text, &said(&[&file], &[("SHOP_KEY", &lines)]));
-        }
+        ]);
+    }
+    // The number of cases per key is odd, so each case is tried with some key.
+    for (name, text) in cases.into_iter().step_by(step_of(4)) {
+        let file = config(name, &text);
+        assert_no_key(&text, &said(&[&file], &[("SHOP_KEY", &lines)]));
     }
     let file = config(
         "pem_path.toml",
@@ -88,7 +92,7 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
 
 #[test]
 fn pem_text_in_a_variable_is_shown_nowhere() {
-    let (lines, bare) = (pem("\n"), KEY.concat());
+    let (lines, bare, mut number) = (pem("\n"), KEY.concat(), 0);
     for variable in [
         "OTEL_EXPORTER_OTLP_CERTIFICATE",
         "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
@@ -110,6 +114,10 @@ fn pem_text_in_a_variable_is_shown_nowhere() {
         "HTTP_PROXY",
     ] {
         for value in [lines.clone(), pem("\\n"), pem(" "), bare.clone(), format!("key={lines}")] {
+            number += 1;
+            if number % step_of(4) != 0 {
+                continue;
+            }
             let other = match variable {
                 "OTEL_EXPORTER_OTLP_CLIENT_KEY" => ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "a.pem"),
                 _ => ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "a.pem"),

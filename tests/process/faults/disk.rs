@@ -15,7 +15,7 @@ use standpipe::{Config, Exporter, Ledger, Problem, ProblemKind, Telemetry, WhenF
 use super::{MIB, PATIENCE};
 use crate::spool::{NOWHERE, arrived, emit, exporter, files, private};
 use crate::support::process::{self, Child, command};
-use crate::support::{figures, skip};
+use crate::support::{figures, size_within, skip};
 
 /// Mounts an empty file system on a directory, visible only to the process of a command. It disappears with the
 /// process.
@@ -45,6 +45,11 @@ fn mount_tmpfs(command: &mut Command, directory: &Path, bytes: u64) {
     };
     // SAFETY: between fork and exec, `mount` only makes system calls, and allocates memory only for an error
     unsafe { command.pre_exec(mount) };
+}
+
+/// MiB of the disk that a test fills.
+fn mib_to_fill() -> u64 {
+    size_within(5..=8).into()
 }
 
 /// Runs a test again on a disk of this size and shows its figures, or prints that this system does not allow it.
@@ -79,7 +84,7 @@ fn a_start_on_a_disk_without_room_is_refused_with_words_and_leaves_nothing() {
 fn callers_wait_while_the_disk_is_full_and_nothing_is_lost() {
     const NAME: &str = "callers_wait_while_the_disk_is_full_and_nothing_is_lost";
     if process::task().is_none() {
-        return run_on_a_disk_of(command(NAME, "fill"), 8 * MIB);
+        return run_on_a_disk_of(command(NAME, "fill"), mib_to_fill() * MIB);
     }
     fill_and_make_room("callers wait", WhenFull::Block);
 }
@@ -88,7 +93,7 @@ fn callers_wait_while_the_disk_is_full_and_nothing_is_lost() {
 fn records_are_dropped_and_counted_while_the_disk_is_full_and_the_queue_lossy() {
     const NAME: &str = "records_are_dropped_and_counted_while_the_disk_is_full_and_the_queue_lossy";
     if process::task().is_none() {
-        return run_on_a_disk_of(command(NAME, "fill"), 8 * MIB);
+        return run_on_a_disk_of(command(NAME, "fill"), mib_to_fill() * MIB);
     }
     fill_and_make_room("lossy", WhenFull::DropNewest);
 }
@@ -97,7 +102,8 @@ fn records_are_dropped_and_counted_while_the_disk_is_full_and_the_queue_lossy() 
 fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     let disk = disk();
     let (spool, ballast) = (Path::new(&disk).join("spool"), Path::new(&disk).join("ballast"));
-    fs::write(&ballast, vec![1; 2 << 20]).unwrap();
+    let mib = mib_to_fill();
+    fs::write(&ballast, vec![1; (mib * MIB / 4) as usize]).unwrap();
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::status(503));
     let (reported, problems) = mpsc::channel();
@@ -145,7 +151,7 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     let arrived = arrived(&[&receiver]);
     assert!(arrived.len() as u64 == total.delivered && arrived.values().all(|times| *times == 1));
     process::report(format!(
-        "8 MiB, {policy}: full at {}, {} of {records} delivered, {} dropped and counted",
+        "{mib} MiB, {policy}: full at {}, {} of {records} delivered, {} dropped and counted",
         when_full_at.spooled,
         total.delivered,
         ledger.lost()
@@ -156,6 +162,6 @@ pub(super) fn wait_until(telemetry: &Telemetry, is_so: impl Fn(&Ledger) -> bool)
     let by = Instant::now() + PATIENCE;
     while !is_so(&telemetry.ledger()) {
         assert!(Instant::now() < by, "{}", telemetry.ledger());
-        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(1));
     }
 }

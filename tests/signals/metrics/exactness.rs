@@ -9,11 +9,12 @@ use standpipe::{Config, FlushOutcome};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start, start_with};
+use crate::support::size_within;
 
 #[test]
 fn additions_of_eight_threads_are_summed_exactly() {
     const THREADS: u64 = 8;
-    const ADDITIONS: u64 = 100_000;
+    let additions = u64::from(size_within(20_000..=100_000));
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
     let orders = telemetry.meter("shop").counter("orders");
@@ -23,7 +24,7 @@ fn additions_of_eight_threads_are_summed_exactly() {
             scope.spawn(move || {
                 // Half of the additions look up their attributes, half use bound attributes.
                 let bound = orders.with(&[("half", "bound")]);
-                for _ in 0..ADDITIONS / 2 {
+                for _ in 0..additions / 2 {
                     orders.add(1, &[("half", "found")]);
                     bound.add(thread);
                 }
@@ -34,8 +35,8 @@ fn additions_of_eight_threads_are_summed_exactly() {
     assert_eq!(ledger.lost(), 0, "{ledger}");
     let sums: Vec<_> =
         newest(&receiver, "orders").iter().map(|p| (attributes(&p.attributes), int(p))).collect();
-    let found = (THREADS * ADDITIONS / 2) as i64;
-    let bound = (0..THREADS).sum::<u64>() * ADDITIONS / 2;
+    let found = (THREADS * additions / 2) as i64;
+    let bound = (0..THREADS).sum::<u64>() * additions / 2;
     let mut expected = [("half=bound".to_owned(), bound as i64), ("half=found".to_owned(), found)];
     expected.sort();
     let mut sums = sums;
@@ -194,7 +195,8 @@ fn many_small_fractions_add_up() {
 #[test]
 fn deltas_miss_nothing_while_series_are_forgotten_and_handles_come_and_go() {
     const THREADS: u64 = 4;
-    const STEPS: u64 = 5_000;
+    // Enough for more customers than the limit of series.
+    let steps = u64::from(size_within(2_000..=5_000));
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER).temporality(Temporality::Delta));
     let meter = telemetry.meter("shop");
@@ -205,7 +207,7 @@ fn deltas_miss_nothing_while_series_are_forgotten_and_handles_come_and_go() {
             .map(|thread| {
                 let (orders, size) = (&orders, &size);
                 scope.spawn(move || {
-                    for step in 0..STEPS {
+                    for step in 0..steps {
                         let customer = [("customer", ((step / 50 + thread) % 500) as i64)];
                         orders.with(&customer).add(1);
                         orders.add(1, &customer);
@@ -220,7 +222,7 @@ fn deltas_miss_nothing_while_series_are_forgotten_and_handles_come_and_go() {
     });
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
     let sum: i64 = named(&receiver, "orders").iter().flat_map(numbers).map(|point| int(&point)).sum();
-    assert_eq!(sum, (2 * THREADS * STEPS) as i64);
+    assert_eq!(sum, (2 * THREADS * steps) as i64);
     let count: u64 = named(&receiver, "size").iter().flat_map(histograms).map(|point| point.count).sum();
-    assert_eq!(count, THREADS * STEPS);
+    assert_eq!(count, THREADS * steps);
 }

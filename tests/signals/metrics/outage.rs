@@ -11,6 +11,7 @@ use standpipe::{FlushOutcome, Signal};
 use super::wait_until;
 use crate::support::points::{int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, closed_address, emit, exporter, exporter_to, open_at, start};
+use crate::support::size_within;
 
 #[test]
 fn after_an_outage_the_newest_snapshot_arrives_and_nothing_is_lost() {
@@ -95,7 +96,7 @@ fn the_last_push_comes_within_the_budget_of_the_shutdown() {
 
 #[test]
 fn nothing_measured_is_lost_while_callers_keep_the_queue_full() {
-    const PUSHES: u64 = 30;
+    let pushes = u64::from(size_within(6..=30));
     const SERIES: i64 = 300;
     let receiver = Receiver::start().unwrap();
     let exporter = exporter(&receiver).interval(Duration::from_millis(5)).queue_records(512);
@@ -114,7 +115,7 @@ fn nothing_measured_is_lost_while_callers_keep_the_queue_full() {
                     .count()
             })
         });
-        wait_until(|| telemetry.ledger().exporters[0].metrics.accepted >= PUSHES * SERIES as u64);
+        wait_until(|| telemetry.ledger().exporters[0].metrics.accepted >= pushes * SERIES as u64);
         stop.store(true, Ordering::Relaxed);
         callers.map(|caller| caller.join().unwrap()).iter().sum::<usize>()
     });

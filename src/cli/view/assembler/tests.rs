@@ -1,6 +1,7 @@
 use standpipe::receiver::Records;
 
 use super::*;
+use crate::tests::size_within;
 
 /// A span of trace `trace` with the id `id`, which is a root if `parent` is 0.
 fn span(trace: u8, id: u64, parent: u64) -> ReceivedSpan {
@@ -222,12 +223,15 @@ fn beyond_its_bytes_the_trace_that_is_due_next_is_drawn() {
 #[test]
 fn memory_stays_bounded_however_many_traces_come() {
     let mut bench = Bench::new();
-    (bench.assembler.max_bytes, bench.assembler.max_drawn_bytes) = (100_000, 1_000_000);
-    let mut drawn = 0;
-    for number in 0..10_000_u64 {
+    // The bounds are proportional to the number of traces.
+    let traces = u64::from(size_within(2_000..=10_000));
+    let max_drawn_bytes = 100 * traces as usize;
+    (bench.assembler.max_bytes, bench.assembler.max_drawn_bytes) = (max_drawn_bytes / 10, max_drawn_bytes);
+    let (pattern, mut drawn) = (span(1, 1, 7), 0);
+    for number in 0..traces {
         let now = bench.at(number / 100);
         let id = number.to_be_bytes();
-        let mut received = span(1, 1, 7);
+        let mut received = pattern.clone();
         Arc::make_mut(&mut received.span).trace_id = id.to_vec();
         bench.assembler.add_span(&received, 100, now);
         while bench.assembler.take_due(now).is_some() {
@@ -235,9 +239,9 @@ fn memory_stays_bounded_however_many_traces_come() {
         }
         assert!(bench.assembler.bytes <= bench.assembler.max_bytes);
     }
-    assert_eq!(drawn + bench.assembler.open.len(), 10_000);
+    assert_eq!(drawn + bench.assembler.open.len(), traces as usize);
     let Assembler { drawn, drawn_order, drawn_bytes, .. } = bench.assembler;
-    assert!((500_000..=1_000_000).contains(&drawn_bytes), "{drawn_bytes}");
+    assert!((max_drawn_bytes / 2..=max_drawn_bytes).contains(&drawn_bytes), "{drawn_bytes}");
     assert_eq!(drawn_order.len(), drawn.len());
     assert_eq!(drawn_bytes, drawn.values().map(|drawn| drawn.bytes).sum::<usize>());
 }
