@@ -34,8 +34,8 @@ const FRAME_BYTES: usize = 16;
 /// collector can only be divided between frames.
 const MAX_METRIC_FRAME_BYTES: usize = 64 << 10;
 
-/// Slots that the flight recorder has per signal besides a full queue: enough for 16 chunks, open or being sent.
-const SPARE_SLOTS: usize = 16 * Chunk::BYTES / Chunk::SLOT_BYTES;
+/// Slots that the flight recorder has per signal besides a full queue: enough for 32 chunks, open or being sent.
+const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
 /// Time after which callers give up on a worker thread that has not begun to run. See [`WorkerStart`].
 const MAX_START_TIME: Duration = Duration::from_secs(5);

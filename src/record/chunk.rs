@@ -98,7 +98,7 @@ pub(crate) struct Run {
 
 impl Chunk {
     /// Size of a full chunk: a record that no longer fits goes into the next chunk.
-    pub(crate) const BYTES: usize = 64 << 10;
+    pub(crate) const BYTES: usize = 32 << 10;
     /// Size of a slot of the flight recorder. A chunk occupies consecutive slots.
     pub(crate) const SLOT_BYTES: usize = 4 << 10;
 

@@ -233,7 +233,7 @@ setters! {
     /// Limits one request in records; 8,192 unless set. A request never contains more records than the queue.
     batch_records(records: usize) sets batch.records of BATCH_RECORDS;
     /// Limits one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request of several records has
-    /// a second limit, even without compression: an eighth of the queue's bytes, but at least 64 KiB. The second limit
+    /// a second limit, even without compression: an eighth of the queue's bytes, but at least 32 KiB. The second limit
     /// bounds the memory for the copy that compression makes.
     batch_bytes(bytes: usize) sets batch.bytes of BATCH_BYTES;
 }
