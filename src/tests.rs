@@ -10,7 +10,7 @@ const ALL: u32 = 256;
 
 /// Returns how many of `cases` a search tries.
 pub(crate) fn share_of(cases: u32) -> u32 {
-    (u64::from(cases) * u64::from(tried()) / u64::from(ALL)).max(1) as u32
+    u32::try_from(u64::from(cases) * u64::from(tried()) / u64::from(ALL)).unwrap_or(u32::MAX).max(1)
 }
 
 /// Returns a size within this range: the largest if all cases are tried, otherwise the share of it, if that is enough.

@@ -1,4 +1,4 @@
-//! The time of spans and log records. A [`Clock`] reads the wall clock once, and afterwards adds the time measured by
+//! The time of spans and log records. A [`Clock`] reads the wall clock at its start, and afterwards adds the time measured by
 //! the processor's time counter ([`ticks`]) or the system's monotonic clock.
 
 use std::num::NonZeroU64;
@@ -10,10 +10,9 @@ use super::ticks::{self, RATES, Rates, Reading, TICK_BITS};
 /// Age in nanoseconds at which [`Clock::advance`] makes a new clock, because the wall clock may have been set since.
 pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
 
-/// Width of a reading that counts as taken at one moment: a few microseconds, in ticks of the processor's counter (that
-/// of x86-64 is faster than that of other machines), and in nanoseconds of the monotonic clock.
-const MAX_TICKS: u64 = if cfg!(target_arch = "x86_64") { 10_000 } else { 100 };
-const MAX_NANOS: u64 = 5_000;
+/// Duration in nanoseconds of a [`Reading`] that counts as taken at one moment. Even a clock that needs a system call is
+/// read in less.
+const MAX_READING: u64 = 20_000;
 
 /// The wall-clock time at one moment, and the value of a counter at that moment. The spans of a trace use the same
 /// clock until it is older than [`CLOCK_AGE`], so their times are consistent, and taking a time reads only the counter.
@@ -36,20 +35,23 @@ impl Clock {
     #[inline(never)]
     pub(crate) fn start() -> (Self, u64) {
         if RATES.current.load(Ordering::Relaxed) != 0 {
-            let Reading { counter, time, .. } = Reading::take(ticks::read, unix_now, MAX_TICKS);
-            if let Some(clock) = Self::at(time, counter, &RATES) {
-                return (clock, time);
+            let is_narrow =
+                |ticks| RATES.nanos(RATES.current.load(Ordering::Relaxed), ticks) <= MAX_READING.into();
+            let reading = Reading::take(ticks::read, unix_now, is_narrow);
+            if let Some(clock) = Self::at(&reading, &RATES) {
+                return (clock, reading.time);
             }
         }
-        let Reading { counter: since, time: wall, .. } = Reading::take(monotonic_nanos, unix_now, MAX_NANOS);
+        let reading = Reading::take(monotonic_nanos, unix_now, |nanos| nanos <= MAX_READING);
+        let Reading { counter: since, time: wall, .. } = reading;
         // Wraps if the wall clock is behind the monotonic clock.
         (Self { since, ahead: non_zero(wall.wrapping_sub(since)) }, wall)
     }
 
-    /// Returns a clock that starts at this value of the processor's counter; `None` if the rate is unknown or too old.
-    pub(super) fn at(wall: u64, ticks: u64, rates: &Rates) -> Option<Self> {
-        let since = rates.mark_at(ticks)? | ticks & ((1 << TICK_BITS) - 1);
-        Some(Self { since, ahead: non_zero(wall) })
+    /// Returns a clock that starts at this reading of the processor's counter; `None` if the rate is unknown or too old.
+    pub(super) fn at(reading: &Reading, rates: &Rates) -> Option<Self> {
+        let since = rates.mark_at(reading.counter)? | reading.counter & ((1 << TICK_BITS) - 1);
+        Some(Self { since, ahead: non_zero(reading.time) })
     }
 
     /// Returns this clock, or a new one if this one is too old, and its current time.

@@ -72,8 +72,12 @@ impl Rates {
         let mark = self.current.load(Ordering::Acquire);
         // If the counter was reset, the difference wraps to a large number, so the rate counts as too old.
         let age = ticks.wrapping_sub(self.measured.load(Ordering::Relaxed));
-        let is_fresh = (u128::from(age) * u128::from(self.get(mark))) >> TICK_BITS < u128::from(MAX_AGE);
-        (mark != 0 && is_fresh).then_some(mark)
+        (mark != 0 && self.nanos(mark, age) < u128::from(MAX_AGE)).then_some(mark)
+    }
+
+    /// Converts ticks to nanoseconds by the rate of a mark.
+    pub(super) fn nanos(&self, mark: u64, ticks: u64) -> u128 {
+        (u128::from(ticks) * u128::from(self.get(mark))) >> TICK_BITS
     }
 }
 
@@ -93,7 +97,7 @@ impl Calibrator {
         let now = monotonic_nanos();
         if now >= self.due {
             self.due = now + MIN_INTERVAL;
-            let reading = Reading::take(read, monotonic_nanos, 0);
+            let reading = Reading::take(read, monotonic_nanos, |_| false);
             process::with_locked(&CALIBRATION, |calibration| calibration.add(reading, &RATES));
         }
     }
@@ -110,23 +114,32 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads the counter and the clock until the counter has advanced by no more than `max_width` meanwhile, but at
-    /// most four times. Returns the narrowest reading: if the thread was interrupted, the reading is wide, and counter
-    /// and clock may differ by half of the width.
+    /// Reads the counter and the clock until the counter has advanced by a width that is narrow enough, but at most four
+    /// times. Returns the narrowest reading: if the thread was interrupted, the reading is wide, and counter and clock
+    /// may differ by half of the width.
     #[inline(always)]
-    pub(super) fn take(counter: impl Fn() -> u64, clock: impl Fn() -> u64, max_width: u64) -> Self {
+    pub(super) fn take(
+        counter: impl Fn() -> u64,
+        clock: impl Fn() -> u64,
+        is_narrow: impl Fn(u64) -> bool,
+    ) -> Self {
         let first = Self::between(counter(), clock(), counter());
-        if first.width <= max_width { first } else { first.or_narrower(counter, clock, max_width) }
+        if is_narrow(first.width) { first } else { first.or_narrower(counter, clock, is_narrow) }
     }
 
     #[cold]
     #[inline(never)]
-    fn or_narrower(self, counter: impl Fn() -> u64, clock: impl Fn() -> u64, max_width: u64) -> Self {
+    fn or_narrower(
+        self,
+        counter: impl Fn() -> u64,
+        clock: impl Fn() -> u64,
+        is_narrow: impl Fn(u64) -> bool,
+    ) -> Self {
         let mut narrowest = self;
         for _ in 1..4 {
             let other = Self::between(counter(), clock(), counter());
             narrowest = if other.width < narrowest.width { other } else { narrowest };
-            if narrowest.width <= max_width {
+            if is_narrow(narrowest.width) {
                 break;
             }
         }
@@ -277,7 +290,7 @@ mod tests {
 
         /// Starts a clock when the wall clock shows `wall`.
         fn clock(&self, wall: u64) -> Clock {
-            Clock::at(wall, self.now.counter, &self.rates).expect("the rate is published")
+            Clock::at(&Reading { time: wall, ..self.now }, &self.rates).expect("the rate is published")
         }
 
         /// Returns the time of a clock that was started when the wall clock showed `wall`.
@@ -314,7 +327,7 @@ mod tests {
                 );
                 now.get()
             };
-            let reading = Reading::take(pass, || 7 * SECOND + pass(), 5_000);
+            let reading = Reading::take(pass, || 7 * SECOND + pass(), |width| width <= 5_000);
             assert!(reading.time.abs_diff(7 * SECOND + reading.counter) <= 20, "{interrupted}: {reading:?}");
             assert!(steps.get() <= 6, "at most one more reading: {} steps", steps.get());
         }
@@ -398,7 +411,7 @@ mod tests {
         if Calibrator::new().due > 0 {
             return println!("SKIPPED: the kernel's clock source is not a counter of the processor");
         }
-        let take = || Reading::take(read, monotonic_nanos, 0);
+        let take = || Reading::take(read, monotonic_nanos, |_| false);
         let (rates, mut calibration) = (Rates::new(), Calibration::new());
         let deadline = monotonic_nanos() + 60 * SECOND;
         while rates.mark_at(read()).is_none() {
@@ -409,7 +422,7 @@ mod tests {
         let first = take();
         std::thread::park_timeout(std::time::Duration::from_millis(100));
         let last = take();
-        let clock = Clock::at(SECOND, first.counter, &rates).expect("the rate is published");
+        let clock = Clock::at(&Reading { time: SECOND, ..first }, &rates).expect("the rate is published");
         let (counted, elapsed) =
             (clock.nanos_until(last.counter, &rates).expect("later"), last.time - first.time);
         // The tolerance is large, because a virtual machine may be interrupted in all readings.
