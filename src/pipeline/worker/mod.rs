@@ -128,7 +128,8 @@ use manual::Turn;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
 
-/// Time without work after which an exporter frees its spare chunks.
+/// Time without work after which an exporter frees its spare chunks, and the shortest time between two collections that
+/// free those chunks that were not needed meanwhile.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The work of one exporter between its queues and its transport. See the module documentation for the algorithm.
@@ -195,6 +196,8 @@ pub(crate) struct State {
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
     /// Limits of the current turn on a caller's thread; `None` on the worker's own thread.
     turn: Option<Turn>,
+    /// Time of the last collection that freed spare chunks.
+    trimmed: Option<Instant>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
     /// Time since which a worker without a thread is idle: no work is due or scheduled. `None` after work.
