@@ -14,7 +14,7 @@ use crate::support::{process, skip};
 
 const LONG: Duration = Duration::from_secs(30);
 /// Number of records of each kind, which fill several chunks of the queue.
-const RECORDS: usize = 300;
+const RECORDS: usize = 1000;
 
 /// Forbids all system calls of this thread except the end of the process.
 #[allow(unsafe_code, reason = "std knows no filter of system calls")]

@@ -464,7 +464,7 @@ fn a_probe_is_content_with_exactly_what_an_export_counts_as_delivered() {
             others.push(answer(content_type, body));
         }
     }
-    // The step is odd, so that each content type and each body occurs.
+    // By default, the step has no divisor in common with the number of bodies, so each body occurs.
     answers.extend(others.into_iter().step_by(step_of(7)));
     for answer in answers {
         let receiver = receiver_that(answer.clone());

@@ -21,8 +21,8 @@ pub(crate) mod tunnel;
 
 pub(crate) use cases::{share_of, size_within, skip};
 
-/// Returns the step with which a test goes through a list: `step` with the default of `cargo test`, 1 if the test tries
-/// all cases.
+/// Returns the step with which a test goes through a list: `step`, which is at most 31, with the default of `cargo test`,
+/// and 1 if the test tries all cases.
 pub(crate) fn step_of(step: u32) -> usize {
     (step / share_of(step)).max(1) as usize
 }
