@@ -45,7 +45,7 @@ const fn emit(features: &'static str, name: &'static str) -> Row {
 }
 
 const ROWS: [Row; 22] = [
-    nothing("nothing but Rust's own library").cold(),
+    nothing("Rust's standard library alone").cold(),
     standpipe("", "standpipe without features").cold(),
     standpipe("file", "standpipe, set up by a TOML file"),
     standpipe("gzip", "standpipe, gzip"),
