@@ -1,5 +1,5 @@
-//! The time of spans and log records. A [`Clock`] reads the wall clock at its start, and afterwards adds the time measured by
-//! the processor's time counter ([`ticks`]) or the system's monotonic clock.
+//! The time of spans and log records. A [`Clock`] reads the wall clock at its start, and afterwards adds the time
+//! measured by the processor's time counter ([`ticks`]) or the system's monotonic clock.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
@@ -10,8 +10,8 @@ use super::ticks::{self, RATES, Rates, Reading, TICK_BITS};
 /// Age in nanoseconds at which [`Clock::advance`] makes a new clock, because the wall clock may have been set since.
 pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
 
-/// Duration in nanoseconds of a [`Reading`] that counts as taken at one moment. Even a clock that needs a system call is
-/// read in less.
+/// Duration in nanoseconds of a [`Reading`] that counts as taken at one moment. Even a clock that needs a system call
+/// is read in less.
 const MAX_READING: u64 = 20_000;
 
 /// The wall-clock time at one moment, and the value of a counter at that moment. The spans of a trace use the same
@@ -48,7 +48,7 @@ impl Clock {
         (Self { since, ahead: non_zero(wall.wrapping_sub(since)) }, wall)
     }
 
-    /// Returns a clock that starts at this reading of the processor's counter; `None` if the rate is unknown or too old.
+    /// Returns a clock that starts at this reading of the processor's counter; `None` if the rate is unknown or old.
     pub(super) fn at(reading: &Reading, rates: &Rates) -> Option<Self> {
         let since = rates.mark_at(reading.counter)? | reading.counter & ((1 << TICK_BITS) - 1);
         Some(Self { since, ahead: non_zero(reading.time) })

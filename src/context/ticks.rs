@@ -114,9 +114,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads the counter and the clock until the counter has advanced by a width that is narrow enough, but at most four
-    /// times. Returns the narrowest reading: if the thread was interrupted, the reading is wide, and counter and clock
-    /// may differ by half of the width.
+    /// Reads the counter and the clock until the counter has advanced by a width that is narrow enough, but at most
+    /// four times. Returns the narrowest reading: if the thread was interrupted, the reading is wide, and counter and
+    /// clock may differ by half of the width.
     #[inline(always)]
     pub(super) fn take(
         counter: impl Fn() -> u64,
