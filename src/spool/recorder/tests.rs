@@ -244,8 +244,9 @@ fn run_script(folder: &Path) {
     std::process::exit(0);
 }
 
-/// Returns whether a step is traced instruction by instruction. By default, five steps are traced: one begins a chunk, two
-/// append records, one is a note and one settles. No large record is traced, because large records take most of the time.
+/// Returns whether a step is traced instruction by instruction. By default, five steps are traced: one begins a chunk,
+/// two append records, one is a note and one settles. No large record is traced, because large records take most of
+/// the time.
 fn is_watched(number: u32, step: Step) -> bool {
     let is_large = matches!(step, Step::Enqueue { words, .. } if words > 2000);
     let is_chosen = share_of(16) > 1 || [2, 7, 12, 15, 17].contains(&number);
