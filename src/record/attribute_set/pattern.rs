@@ -48,12 +48,12 @@ impl Pattern {
         Some(sum)
     }
 
-    /// Like [`hash`](Self::hash), for one to four pairs. Also returns their values if each is a [`MediumText`]. The
-    /// number of pairs is a constant and there is no loop, so the words of the texts stay in registers.
+    /// Like [`hash`](Self::hash), for one to four pairs. Also returns the values that are a [`MediumText`]. The number
+    /// of pairs is a constant and there is no loop, so the words of the texts stay in registers.
     #[inline(always)]
     pub(crate) fn digest<const N: usize>(&self, pairs: &[(&str, Value<'_>); N]) -> Option<Digest<N>> {
         let keys: &[Key; N] = (&*self.keys).try_into().ok()?;
-        let (mut hash, mut texts, mut are_medium) = (0u64, [MediumText::default(); N], true);
+        let (mut hash, mut texts) = (0u64, [NOT_MEDIUM; N]);
         macro_rules! absorb {
             ($($index:literal)*) => { $(
                 if $index < N {
@@ -66,16 +66,13 @@ impl Pattern {
                             texts[$index] = text;
                             absorb_words(known.state, text.0, text.1)
                         }
-                        None => {
-                            are_medium = false;
-                            hash_any(known.state, value)
-                        }
+                        None => hash_any(known.state, value),
                     });
                 }
             )* };
         }
         absorb!(0 1 2 3);
-        Some(Digest { hash, texts: are_medium.then_some(texts) })
+        Some(Digest { hash, texts })
     }
 
     /// Returns whether a key of the pattern equals `key`. Only the comparison of keys of 8 to 16 bytes is inlined.
@@ -119,12 +116,11 @@ impl AttributeSet {
     /// Like [`has_values`](Self::has_values), for pairs with this digest.
     #[inline(always)]
     pub(crate) fn has<const N: usize>(&self, digest: &Digest<N>, pairs: &[(&str, Value<'_>); N]) -> bool {
-        let Some(texts) = &digest.texts else { return self.has_any(pairs) };
         let Ok(entries) = <&[Entry; N]>::try_from(&*self.entries) else { return false };
         // A loop, because the compiler does not inline `all`.
-        for (Entry { text, .. }, other) in entries.iter().zip(texts) {
+        for (Entry { text, .. }, other) in entries.iter().zip(&digest.texts) {
             if (text.len, text.words) != *other {
-                return false;
+                return self.has_any(pairs);
             }
         }
         true
@@ -136,15 +132,18 @@ impl AttributeSet {
     }
 }
 
-/// The hash of `N` pairs, and the values of the pairs if every value is a [`MediumText`].
+/// The hash of `N` pairs, and their values. A value that is not a [`MediumText`] is [`NOT_MEDIUM`].
 pub(crate) struct Digest<const N: usize> {
     pub(crate) hash: u64,
-    texts: Option<[MediumText; N]>,
+    texts: [MediumText; N],
 }
 
 /// The length and the words of a text of 8 to 16 bytes, which represent the text completely. Most values have such a
 /// length.
 type MediumText = (usize, (u64, u64));
+
+/// Differs from the text of every [`Entry`], because no text has this length, and [`Text::NONE`] has another one.
+const NOT_MEDIUM: MediumText = (usize::MAX - 1, (0, 0));
 
 #[inline(always)]
 fn medium_text(value: &Value<'_>) -> Option<MediumText> {
