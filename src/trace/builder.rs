@@ -298,10 +298,10 @@ impl<'a> SpanSpec<'a> {
         started.unwrap_or_else(|| context::with_stack(general))
     }
 
-    /// A fast path: starts a span without a parent, or with an explicit parent. Returns `None` if the
-    /// span needs the general path, for example because the sampler reads more than the trace id and the parent's flag.
+    /// A fast path: starts a span without a parent, or with an explicit parent. Returns `None` if the span needs the
+    /// general path, for example because the sampler reads more than the trace id and the parent's flag.
     #[inline(always)]
-    pub(super) fn start_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {
+    fn start_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {
         let current = stack.top();
         let (parent, clock) = match self.parent {
             Parent::Current if current.is_none() => (None, None),

@@ -179,46 +179,32 @@ impl Tracer {
 
     /// Starts a span like [`SpanBuilder::start`], if only name and kind are given. These arguments travel in registers;
     /// a [`SpanSpec`] as the argument would travel in memory.
+    ///
+    /// Two fast paths: for the child of a recorded span, and for the child of an unsampled one.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
         let spec = SpanSpec::new(self, name, kind);
-        // The fast path returns two words. Returning a whole span would copy it.
+        // A fast path returns few words. Returning a whole span would copy it.
         let started = context::with_stack(|stack| {
             let stack = stack?;
-            let Frame { context, clock, .. } = stack.top()?;
-            let (mut open, span, clock) = spec.open_below_recorded(context, clock.as_ref())?;
+            let Frame { context: parent, clock, .. } = stack.top()?;
+            let is_unsampled = !parent.is_sampled() && parent.state.is_none();
+            if is_unsampled && self.shared.policy.drops_below_unsampled {
+                let (span, clock) = (parent.child_ref(false), *clock);
+                return Some((Err(span), stack.push_span(span, clock)));
+            }
+            let (mut open, span, clock) = spec.open_below_recorded(parent, clock.as_ref())?;
             open.context.replace_by(span);
-            Some((open, stack.push_span(span, Some(clock))))
+            Some((Ok(open), stack.push_span(span, Some(clock))))
         });
         match started {
-            Some((open, entered)) => {
+            Some((Ok(open), entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            None => self.start_other(name, kind),
+            Some((Err(span), entered)) => Span::started((None, span, entered)),
+            // Makes its own `SpanSpec`, so that the fast paths keep theirs in registers.
+            None => SpanSpec::new(self, name, kind).start_any(None),
         }
-    }
-
-    /// Starts a span below a span that is not recorded, or the first span of a trace.
-    ///
-    /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in
-    /// registers.
-    #[inline(never)]
-    fn start_other(&self, name: &str, kind: SpanKind) -> Span {
-        let spec = || SpanSpec::new(self, name, kind);
-        let started = context::with_stack(|stack| {
-            let stack = stack?;
-            let Some(Frame { context: parent, clock, .. }) = stack.top() else {
-                return spec().start_simply(stack).map(Span::started);
-            };
-            // In most cases, the parent is unsampled, and the sampler follows the parent.
-            let is_usual = !parent.is_sampled() && parent.state.is_none();
-            if !is_usual || !self.shared.policy.drops_below_unsampled {
-                return None;
-            }
-            let (span, clock) = (parent.child_ref(false), *clock);
-            Some(Span::started((None, span, stack.push_span(span, clock))))
-        });
-        started.unwrap_or_else(|| spec().start_any(None))
     }
 }
 
