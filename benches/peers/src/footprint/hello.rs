@@ -44,7 +44,7 @@ const fn emit(features: &'static str, name: &'static str) -> Row {
     Row { folder: "emit", program: "hello-emit", features, name, is_built_cold: false }
 }
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 23] = [
     nothing("Rust's standard library alone").cold(),
     standpipe("", "standpipe without features").cold(),
     standpipe("file", "standpipe, set up by a TOML file"),
@@ -63,6 +63,7 @@ const ROWS: [Row; 22] = [
     opentelemetry("http-tls", "opentelemetry-otlp 0.33, HTTP, TLS").cold(),
     opentelemetry("grpc", "opentelemetry-otlp 0.33, gRPC").cold(),
     opentelemetry("grpc-tls", "opentelemetry-otlp 0.33, gRPC, TLS"),
+    opentelemetry("all", "opentelemetry-otlp 0.33, HTTP, gRPC, TLS, gzip").cold(),
     fastrace("", "fastrace 0.7").cold(),
     fastrace("tls", "fastrace 0.7, TLS"),
     emit("", "emit 2.23").cold(),
