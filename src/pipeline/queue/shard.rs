@@ -297,6 +297,11 @@ impl Queue {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn spare_chunks(&self) -> usize {
+        self.spares.len()
+    }
+
     /// Frees the empty chunks that callers have not needed since the last call, except a few. A steady load keeps its
     /// chunks: new ones would cost the callers page faults.
     pub(crate) fn trim(&self) {

@@ -128,8 +128,8 @@ use manual::Turn;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
 
-/// Time without work after which an exporter frees its spare chunks, and the shortest time between two collections that
-/// free those chunks that were not needed meanwhile.
+/// Time without work after which an exporter frees its spare chunks. While it works, it frees the chunks that callers
+/// did not need for this time.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The work of one exporter between its queues and its transport. See the module documentation for the algorithm.
@@ -196,7 +196,7 @@ pub(crate) struct State {
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
     /// Limits of the current turn on a caller's thread; `None` on the worker's own thread.
     turn: Option<Turn>,
-    /// Time of the last collection that freed spare chunks.
+    /// Time at which unneeded spare chunks were last freed.
     trimmed: Option<Instant>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
@@ -302,6 +302,7 @@ impl Worker {
     fn work(&mut self) -> bool {
         let now = clock::now();
         self.tick_spool(now);
+        self.trim(now);
         self.receive_commands();
         self.report_flushed();
         if self.is_done() {
@@ -340,6 +341,14 @@ impl Worker {
             self.settle_part(at, part, Outcome::WorkerPanicked);
         }
         self.deliveries[at].write_off();
+    }
+
+    /// Frees the spare chunks that callers did not need during the last [`IDLE`], at most once in this time.
+    fn trim(&mut self, now: Instant) {
+        if self.state.trimmed.is_none_or(|trimmed| now - trimmed >= IDLE) {
+            self.state.trimmed = Some(now);
+            self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
+        }
     }
 
     /// Drains the queues of all signals whose round is due.

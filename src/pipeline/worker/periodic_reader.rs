@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{IDLE, Worker};
+use super::Worker;
 use crate::metrics::{Collected, Reader, SinkStatus};
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
@@ -133,10 +133,6 @@ impl Worker {
         let next = Some(begun + reader.interval).filter(|_| !is_last);
         self.state.reader =
             ReaderState { next, number, is_last, is_collecting: true, ..ReaderState::default() };
-        if self.state.trimmed.is_none_or(|trimmed| begun - trimmed >= IDLE) {
-            self.state.trimmed = Some(begun);
-            self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
-        }
         if reader.instruments.is_cumulative() {
             self.supersede_snapshot(at);
         }

@@ -550,6 +550,29 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     assert!(rests <= 3, "it woke {rests} times");
 }
 
+#[test]
+fn a_working_worker_frees_the_chunks_that_callers_did_not_need_for_ten_seconds() {
+    let (wake, woken) = bounded(1);
+    let (_stop, stop) = bounded(1);
+    let commands = Commands { stop, flush: Arc::default(), wake: woken };
+    let mut worker = worker(&Gate::default(), commands, wake);
+    let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
+    let spares_at = |worker: &mut Worker, time| {
+        clock::simulated::set(time);
+        worker.work();
+        worker.deliveries[0].queue.spare_chunks()
+    };
+    let begun = Instant::now();
+    assert_eq!(spares_at(&mut worker, begun), 0);
+    (0..300).for_each(|_| _ = queue.enqueue(&scope, &[0; 1000], 1, &Wait::No));
+    queue.drain(|chunk| queue.give_back(chunk));
+    let needed = queue.spare_chunks();
+    let spares = [IDLE, 2 * IDLE - Duration::from_nanos(1), 2 * IDLE]
+        .map(|after| spares_at(&mut worker, begun + after));
+    assert_eq!(spares, [needed, needed, 2]);
+    assert!(needed > 2);
+}
+
 /// Makes a worker with a spool in a new directory, and returns both.
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
