@@ -255,7 +255,6 @@ impl Spares {
         mem::replace(&mut spares.unused, now).saturating_sub(IDLE_SPARES)
     }
 
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lock().stack.len()
     }
@@ -308,10 +307,8 @@ impl Queue {
         (0..self.spares.surplus()).for_each(|_| drop(self.spares.take()));
     }
 
-    /// Frees all empty chunks, except a few.
-    pub(crate) fn trim_idle(&self) {
-        // From the first call on, all chunks count as unused.
-        self.trim();
-        self.trim();
+    /// Returns whether [`trim`](Self::trim) may free chunks, now or later.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.spares.len() > IDLE_SPARES
     }
 }

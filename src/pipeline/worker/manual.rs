@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 
-use super::{IDLE, Worker};
+use super::Worker;
 use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::queue::{Queue, RoomMaker};
@@ -255,16 +255,11 @@ impl Worker {
             return Progress::Ended;
         }
         if has_worked != Some(false) {
-            self.state.idle_since = None;
             return Progress::Worked;
         }
         self.report_flushed();
-        let now = clock::now();
-        let due = self.next_event(now);
+        let due = self.next_event(clock::now());
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        if due.is_none() && now - *self.state.idle_since.get_or_insert(now) >= IDLE {
-            self.deliveries.iter().for_each(|delivery| delivery.queue.trim_idle());
-        }
         Progress::DueAt(due)
     }
 

@@ -128,8 +128,7 @@ use manual::Turn;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
 
-/// Time without work after which an exporter frees its spare chunks. While it works, it frees the chunks that callers
-/// did not need for this time.
+/// An exporter frees the spare chunks that callers did not need for this time.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The work of one exporter between its queues and its transport. See the module documentation for the algorithm.
@@ -200,8 +199,6 @@ pub(crate) struct State {
     trimmed: Option<Instant>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Time since which a worker without a thread is idle: no work is due or scheduled. `None` after work.
-    idle_since: Option<Instant>,
 }
 
 enum Command {
@@ -372,10 +369,8 @@ impl Worker {
             return false;
         }
         let now = clock::now();
-        let command = match self.next_event(now) {
-            Some(then) => self.wait_for_command(then),
-            None => self.wait_idle(now),
-        };
+        let then = self.next_event(now).unwrap_or(now + NO_DEADLINE);
+        let command = self.wait(now, then);
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         if let Command::Stop(stop) = command {
             self.start_stop(stop);
@@ -447,15 +442,19 @@ impl Worker {
         }
     }
 
-    fn wait_idle(&self, now: Instant) -> Command {
-        let command = self.wait_for_command(now + IDLE);
-        // A late wake-up may concern a record that was already sent. Return nevertheless: a wake-up disarms the
-        // threshold of its queue, so the caller must set the levels again.
-        if !matches!(command, Command::TimedOut) {
-            return command;
+    /// Waits until `then`, or for a command. A long wait is interrupted to free spare chunks.
+    fn wait(&mut self, now: Instant, then: Instant) -> Command {
+        let mut until = now + IDLE;
+        while until < then && self.deliveries.iter().any(|delivery| delivery.queue.has_surplus()) {
+            // A late wake-up may concern a record that was already sent. Return nevertheless: a wake-up disarms the
+            // threshold of its queue, so the caller must set the levels again.
+            match self.wait_for_command(until) {
+                Command::TimedOut => self.trim(until),
+                command => return command,
+            }
+            until += IDLE;
         }
-        self.deliveries.iter().for_each(|delivery| delivery.queue.trim_idle());
-        self.wait_for_command(now + NO_DEADLINE)
+        self.wait_for_command(then)
     }
 
     /// Returns the deadline of the stop; `None` while the worker is not stopping.

@@ -459,11 +459,12 @@ fn a_worker_whose_owner_is_gone_ends() {
 fn a_wake_up_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
     let (wake, woken) = bounded(1);
     let (_stop, stop) = bounded(1);
-    let worker =
+    let mut worker =
         worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     wake.send(()).unwrap();
     let (done, heard) = mpsc::channel();
-    thread::spawn(move || done.send(matches!(worker.wait_idle(Instant::now()), Command::Woken)));
+    let now = Instant::now();
+    thread::spawn(move || done.send(matches!(worker.wait(now, now + NO_DEADLINE), Command::Woken)));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without setting a level");
 }
 
@@ -551,26 +552,45 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
 }
 
 #[test]
-fn a_working_worker_frees_the_chunks_that_callers_did_not_need_for_ten_seconds() {
+fn frees_the_chunks_of_all_signals_that_callers_did_not_need_for_ten_seconds() {
     let (wake, woken) = bounded(1);
     let (_stop, stop) = bounded(1);
     let commands = Commands { stop, flush: Arc::default(), wake: woken };
-    let mut worker = worker(&Gate::default(), commands, wake);
-    let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
-    let spares_at = |worker: &mut Worker, time| {
+    let mut worker = worker(&Gate::default(), commands, wake.clone());
+    let (counters, reporter) = (Arc::clone(&worker.counters), Arc::clone(&worker.reporter));
+    let of_logs = Queue::new(&QueueSettings::default(), 1024, Shared::new(counters, reporter, wake));
+    let throttle = Throttle::new(PaceSettings::default());
+    let counters = Arc::clone(&worker.counters);
+    worker.deliveries.push(Delivery::of(Signal::Logs, Arc::new(of_logs), counters, throttle));
+    let queues = worker.deliveries.iter().map(|delivery| Arc::clone(&delivery.queue)).collect::<Vec<_>>();
+    let burst = || {
+        for queue in &queues {
+            (0..300).for_each(|_| _ = queue.enqueue(&scope(), &[0; 1000], 1, &Wait::No));
+            queue.drain(|chunk| queue.give_back(chunk));
+        }
+    };
+    let spares = || queues.iter().map(|queue| queue.spare_chunks()).collect::<Vec<_>>();
+    let begun = Instant::now();
+    let mut work = |time| {
         clock::simulated::set(time);
         worker.work();
-        worker.deliveries[0].queue.spare_chunks()
+        spares()
     };
-    let begun = Instant::now();
-    assert_eq!(spares_at(&mut worker, begun), 0);
-    (0..300).for_each(|_| _ = queue.enqueue(&scope, &[0; 1000], 1, &Wait::No));
-    queue.drain(|chunk| queue.give_back(chunk));
-    let needed = queue.spare_chunks();
-    let spares = [IDLE, 2 * IDLE - Duration::from_nanos(1), 2 * IDLE]
-        .map(|after| spares_at(&mut worker, begun + after));
-    assert_eq!(spares, [needed, needed, 2]);
-    assert!(needed > 2);
+    assert_eq!(work(begun), [0, 0]);
+    burst();
+    let needed = spares();
+    assert!(needed.iter().all(|needed| *needed > 2), "{needed:?}");
+    let kept = [IDLE, 2 * IDLE - Duration::from_nanos(1)].map(|after| work(begun + after));
+    assert_eq!(kept, [needed.clone(), needed.clone()], "a worker with work to do");
+    assert_eq!(work(begun + 2 * IDLE), [2, 2]);
+    burst();
+    assert_eq!(spares(), needed);
+    // For a wait in the past, no time passes.
+    clock::simulated::set(begun + 9 * IDLE);
+    worker.wait(begun + 2 * IDLE, begun + 3 * IDLE);
+    assert_eq!(spares(), needed, "a wait of ten seconds");
+    worker.wait(begun + 3 * IDLE, begun + 6 * IDLE);
+    assert_eq!(spares(), [2, 2], "a longer wait");
 }
 
 /// Makes a worker with a spool in a new directory, and returns both.
