@@ -571,6 +571,8 @@ fn frees_the_chunks_of_all_signals_that_callers_did_not_need_for_ten_seconds() {
     };
     let spares = || queues.iter().map(|queue| queue.spare_chunks()).collect::<Vec<_>>();
     let begun = Instant::now();
+    // The guard ends the simulated time, in case the thread runs another test.
+    let _simulated = clock::simulated::Simulated;
     let mut work = |time| {
         clock::simulated::set(time);
         worker.work();
